@@ -1,0 +1,411 @@
+"""NetHack as an exact, repeatable, branchable simulator: one game, whole commands in, arrays out.
+
+The same seed and actions give the same observations in every process, on every day, in every time zone and whatever
+was played before. They do not on another kind of processor: NLE's x86-64 and aarch64 builds play different games from
+the same seed, from the first observation on.
+"""
+
+import os
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from types import TracebackType
+from typing import Self, TypeVar
+
+import numpy as np
+from nle import nethack
+
+from nethack_pipe.game import fork, tables
+from nethack_pipe.game.actions import ITEM_COMMANDS, KEYS, TARGETED, name_of, targets
+from nethack_pipe.game.internals import Internals
+from nethack_pipe.game.playground import Playground
+from nethack_pipe.game.tables import BL
+
+T = TypeVar("T")
+
+# Reading these costs nothing to speak of. inv_strs, tty_chars and screen_descriptions add a third to three quarters to
+# the time of a step.
+DEFAULT_KEYS: tuple[str, ...] = (
+    *("glyphs", "chars", "colors", "blstats", "message"),
+    *("inv_glyphs", "inv_letters", "inv_oclasses"),
+)
+_NEEDED_KEYS = ("glyphs", "blstats", "message", "inv_letters", "inv_oclasses", "program_state", "internal")
+# What we add: name -> (shape, dtype).
+_OWN_KEYS: dict[str, tuple[tuple[int, ...], type]] = {
+    "peaceful": (tables.MAP_SHAPE, np.bool_),
+    "inv_worn": ((tables.INVENTORY_SIZE,), np.bool_),
+}
+
+# program_state and internal, by index.
+_GAMEOVER, _IN_MOVELOOP = 0, 3
+_ASKS_CHOICE, _ASKS_TEXT, _WAITS = 1, 2, 3
+
+_ESC, _RETURN, _SPACE = 27, 13, 32
+_SELECT_ALL = ord(".")
+_MAX_PROMPTS = 2000  # after one command; a long disclosure at the end of a game has some tens
+
+_SIMPLE_KEYS = {name: key for name, key in KEYS.items() if name not in TARGETED}
+_BY_INDEX = dict(enumerate(KEYS))
+_FIRST_NO_MONSTER = tables.BODY_OFF  # below: normal monsters, pets, "I", detected monsters
+_HALLUCINATING = tables.CONDITIONS["hallu"]
+
+
+class EndStatus(IntEnum):
+    """How a game stands; NLE's values. DEATH stands for every game that NetHack ended, see `Game.how`."""
+
+    RUNNING = 0
+    DEATH = 1
+    ABORTED = -1
+
+
+class BranchError(Exception):
+    """A branch ended without a result. `seed` and `step` (actions since reset) say which game, at which moment."""
+
+    def __init__(self, seed: int, step: int, why: str) -> None:
+        super().__init__(seed, step, why)
+        self.seed, self.step, self.why = seed, step, why
+
+    def __str__(self) -> str:
+        return f"the branch of game {self.seed} at step {self.step} failed: {self.why}"
+
+
+@dataclass(slots=True)
+class Step:
+    """What one action (or reset) led to.
+
+    Attributes:
+        observation: NLE's arrays by key, RE-USED by the game's next step, `copy` owns its data. After the end they are
+            those of the last moment in which the hero lived. Two keys are always added to those asked for:
+            "peaceful" (21, 79) bool: a monster is shown there which NetHack's look command would call peaceful;
+            "inv_worn" (55,) bool: the item in this inventory slot is worn, wielded, second weapon or in the quiver.
+        text: every message that NetHack showed during the command, joined by two spaces.
+        took_time: whether the hero used up game time (exact: also when a fast hero acts twice in a turn).
+        done: the game is over.
+        end_status: RUNNING or DEATH.
+        score: NetHack's score, of the last living moment.
+    """
+
+    observation: dict[str, np.ndarray]
+    text: str
+    took_time: bool
+    done: bool
+    end_status: EndStatus
+    score: int
+
+    def copy(self) -> "Step":
+        """The same with arrays of its own, which stay as they are."""
+        return replace(self, observation={key: array.copy() for key, array in self.observation.items()})
+
+
+class Game:
+    """One NetHack game at a time, started by `reset`.
+
+    Args:
+        observation_keys: NLE's observation keys to return (``nle.nethack.OBSERVATION_DESC`` has shapes and dtypes).
+        character: role-race-alignment-gender as NLE writes it.
+        options: NetHack options; None for NLE's own.
+        wizard: NetHack's debug mode.
+    """
+
+    def __init__(
+        self,
+        observation_keys: Sequence[str] = DEFAULT_KEYS,
+        character: str = "mon-hum-neu-mal",
+        options: Iterable[str] | None = None,
+        wizard: bool = False,
+    ) -> None:
+        unknown = [key for key in observation_keys if key not in nethack.OBSERVATION_DESC]
+        if unknown:
+            raise ValueError(f"no observation key {unknown[0]!r}: NLE has {', '.join(nethack.OBSERVATION_DESC)}")
+        shapes = {
+            key: (nethack.OBSERVATION_DESC[key]["shape"], nethack.OBSERVATION_DESC[key]["dtype"])
+            for key in dict.fromkeys((*observation_keys, *_NEEDED_KEYS))
+        } | _OWN_KEYS
+        self._block, arrays = _one_block(shapes)
+        self._last_alive = np.empty_like(self._block)
+        self._observation = {key: arrays[key] for key in (*observation_keys, *_OWN_KEYS)}
+
+        self._glyphs = arrays["glyphs"].reshape(-1)
+        self._peaceful = arrays["peaceful"]
+        self._worn = arrays["inv_worn"]
+        self._letters = arrays["inv_letters"]
+        self._target_arrays = arrays  # everything that `targets` reads, whatever the caller asked for
+        # Single numbers are read through memoryviews, several times faster than through arrays.
+        self._blstats = arrays["blstats"].data
+        self._message = arrays["message"].data
+        self._program_state = arrays["program_state"].data
+        self._internal = arrays["internal"].data
+
+        self._nethack = nethack.Nethack(
+            observation_keys=("blstats",),
+            playername="Agent-" + character,
+            ttyrec=None,
+            options=options,
+            wizard=wizard,
+            fix_moon_phase=True,
+        )
+        self._close_nethack = weakref.finalize(self, self._nethack.close)
+        self._nle = self._nethack._pynethack
+        self._nle.set_buffers(**{key: array for key, array in arrays.items() if key not in _OWN_KEYS})
+        self._playground = Playground(self._nethack._vardir)
+        self._data_file = os.path.realpath(os.path.join(self._nethack._vardir, "nhdat"))
+
+        self._internals: Internals | None = None
+        self._last: Step | None = None
+        self._clock = (0, 0)
+        self._peaceful_shown = False
+        self._worn_of: bytes | None = None
+        self.seed = -1
+        self.actions: list[str] = []
+
+    # -- Playing ---------------------------------------------------------------------------------------------------
+
+    def reset(self, seed: int) -> Step:
+        """Start the game that belongs to `seed` (an integer >= 0): its own dungeon, its own dice."""
+        if isinstance(seed, bool | np.bool_) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise ValueError(f"the seed of a game must be an integer >= 0, not {seed!r}")
+        self._refuse_if_closed()
+        self._internals = None  # its addresses end with the old game
+        self._last = None
+        self.seed = int(seed)
+        self.actions = []
+        core, disp, self._lgen = _seeds(self.seed, 3)
+        self._playground.clear()
+        self._nle.set_initial_seeds(core, disp, False, self._lgen)
+        self._nle.reset()
+        self._internals = Internals(self._nethack.dlpath)
+        texts: list[str] = []
+        while not self._program_state[_IN_MOVELOOP]:
+            self._note_message(texts)
+            self._nle.step(_SPACE)
+        self._internals.check()
+        self._note_message(texts)
+        self._answer_prompts("", None, texts)
+        self._clock = self._internals.clock()
+        self._peaceful_shown = True  # by the game before, perhaps
+        self._worn_of = None
+        return self._finish(texts, took_time=False)
+
+    def step(self, action: str | int) -> Step:
+        """Play one whole command, by name (see `actions`) or by index in ACTIONS.
+
+        Every question, menu and --More-- that it leads to is answered before this returns. Questions are declined:
+        peaceful monsters are not attacked, the dungeon is not left. ValueError when there is no such action.
+        """
+        if self._last is None or self._last.done:
+            self._refuse_if_closed()
+            raise RuntimeError("the game has not begun or is over: reset it before the next step")
+        name = action if isinstance(action, str) else _BY_INDEX.get(action, "")
+        key = _SIMPLE_KEYS.get(name)
+        answer = None
+        if key is None:
+            name, _, target = name_of(action).partition(":")
+            answer = self._answer_to(name, target)
+            self.actions.append(f"{name}:{target}" if target else name)
+            if answer is None:
+                self._message[0] = 0
+                return self._finish([], took_time=False)
+            key = KEYS[name]
+        else:
+            self.actions.append(name)
+        return self._command(key, name, answer)
+
+    def reseed(self, seed: int) -> None:
+        """Draw the game's dice anew from `seed` from now on. Levels not yet made stay those of the game's own seed."""
+        core, disp = _seeds(seed, 2)
+        self._nle.set_seeds(core, disp, False, self._lgen)
+        self.actions.append(f"reseed:{int(seed)}")
+
+    @property
+    def last(self) -> Step:
+        """The latest step."""
+        if self._last is None:
+            raise RuntimeError("the game has not begun: reset it first")
+        return self._last
+
+    @property
+    def how(self) -> str | None:
+        """How the game ended, by NLE's name (DIED, STARVING, QUIT, ASCENDED, ...); None while it goes on."""
+        return self._nle.how_done().name if self._last is not None and self._last.done else None
+
+    def close(self) -> None:
+        """Give the game's memory and folder back. May be called again."""
+        self._internals = None
+        self._last = None
+        self._close_nethack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- Branching -------------------------------------------------------------------------------------------------
+
+    def branch(self, continuation: Callable[["Game"], T]) -> T:
+        """What `continuation` returns when it plays on from this exact moment; this game is not disturbed.
+
+        The continuation may step, reseed and branch again. What it changes outside the game is lost; its result must be
+        picklable. Its exceptions are raised here. BranchError when it ends without a result.
+        """
+        self.last  # noqa: B018 - refuses a game that has not begun
+        depth = fork.depth()
+        self._playground.remember(depth)
+        try:
+            return fork.run(lambda: continuation(self), self._data_file)
+        except fork.ChildDied as died:
+            raise BranchError(self.seed, len(self.actions), str(died)) from None
+        finally:
+            self._playground.restore(depth)
+
+    def probe(self, actions: Sequence[str | int]) -> list[Step]:
+        """For each action the step that it would lead to now. The steps own their data."""
+        for action in actions:
+            name_of(action)
+        return [self.branch(lambda game, action=action: game.step(action)) for action in actions]  # type: ignore[misc]
+
+    # -- Inside ----------------------------------------------------------------------------------------------------
+
+    def _refuse_if_closed(self) -> None:
+        if not self._close_nethack.alive:
+            raise RuntimeError("this game was closed")
+
+    def _answer_to(self, name: str, target: str) -> int | None:
+        """The key that tells a targeted command what to aim at; None when there is no such thing."""
+        aim = target or targets(self._target_arrays)[name]
+        if aim is None:
+            return None
+        if name in ITEM_COMMANDS:
+            return ord(aim) if ord(aim) in self._letters.tobytes() else None
+        return KEYS[aim]
+
+    def _command(self, key: int, name: str, answer: int | None) -> Step:
+        nle, internal = self._nle, self._internal
+        np.copyto(self._last_alive, self._block)
+        nle.step(key)
+        texts: list[str] = []
+        if self._message[0]:
+            self._note_message(texts)
+        if internal[_WAITS] or internal[_ASKS_CHOICE] or internal[_ASKS_TEXT] or texts or nle.done():
+            self._answer_prompts(name, answer, texts)
+            if nle.done():
+                return self._end(texts)
+        before, self._clock = self._clock, self._internals.clock()  # type: ignore[union-attr]
+        return self._finish(texts, before != self._clock)
+
+    def _answer_prompts(self, name: str, answer: int | None, texts: list[str]) -> None:
+        """Press keys until NetHack wants a command again (or has ended), noting what it says."""
+        nle, internal = self._nle, self._internal
+        selected = False
+        for _ in range(_MAX_PROMPTS):
+            if nle.done():
+                return
+            question = _text(self._message)
+            if internal[_WAITS]:
+                # Of a menu that a pickup brings, everything is chosen; --More-- does not mind the extra key.
+                selected = name == "pickup" and not selected
+                key = _SELECT_ALL if selected else _RETURN
+            elif internal[_ASKS_CHOICE]:
+                if answer is not None and question.startswith(("In what direction?", "What do you want to ")):
+                    key, answer = answer, None
+                    del texts[-1:]  # our own question says nothing about the game
+                else:
+                    key = _reply(question, name)
+            elif internal[_ASKS_TEXT]:
+                key = _ESC
+            elif texts and "(For instructions type a" in texts[-1]:
+                # A place on the map is asked for, which no flag tells.
+                key = _ESC
+                texts[-1] = "".join(texts[-1].split("(For instructions type a")[:1]).strip()
+            else:
+                return
+            if not self._program_state[_GAMEOVER] and self._blstats[BL.HP] > 0:
+                np.copyto(self._last_alive, self._block)
+            nle.step(key)
+            # An answered question stays on the screen, with the answer behind it.
+            if not question or not _text(self._message).startswith(question):
+                self._note_message(texts)
+        asks = _text(self._message)
+        raise RuntimeError(f"game {self.seed}, step {len(self.actions)}: NetHack keeps asking: {asks!r}")
+
+    def _note_message(self, texts: list[str]) -> None:
+        text = _text(self._message)
+        if text and (not texts or texts[-1] != text):
+            texts.append(text)
+
+    def _finish(self, texts: list[str], took_time: bool) -> Step:
+        cells = (self._glyphs < _FIRST_NO_MONSTER).nonzero()[0]
+        if len(cells) > 1 or self._peaceful_shown:
+            self._look_for_peaceful(cells)
+        letters = self._letters.tobytes()
+        # No action wears anything, and nobody takes worn things off without a word.
+        if letters != self._worn_of or (texts and took_time):
+            self._worn_of = letters
+            self._worn[:] = self._internals.worn(letters.rstrip(b"\0"))  # type: ignore[union-attr]
+        text = "  ".join(filter(None, texts))
+        self._last = Step(self._observation, text, took_time, False, EndStatus.RUNNING, self._blstats[BL.SCORE])
+        return self._last
+
+    def _look_for_peaceful(self, cells: np.ndarray) -> None:
+        self._peaceful[:] = False
+        self._peaceful_shown = False
+        if self._blstats[BL.CONDITION] & _HALLUCINATING:
+            return  # NetHack's look command then does not tell either
+        columns = tables.MAP_SHAPE[1]
+        hero = self._blstats[BL.Y] * columns + self._blstats[BL.X]
+        for cell in cells.tolist():
+            pet = tables.PET_OFF <= self._glyphs.item(cell) < tables.DETECT_OFF
+            if not pet and cell != hero and self._internals.is_peaceful(*divmod(cell, columns)):  # type: ignore[union-attr]
+                self._peaceful.flat[cell] = True
+                self._peaceful_shown = True
+
+    def _end(self, texts: list[str]) -> Step:
+        np.copyto(self._block, self._last_alive)
+        text = "  ".join(filter(None, texts))
+        self._last = Step(self._observation, text, True, True, EndStatus.DEATH, self._blstats[BL.SCORE])
+        return self._last
+
+
+def replay(seed: int, actions: Iterable[str | int], **game: object) -> Game:
+    """The game of `seed` after `actions` (as in `Game.actions`, reseeds included). `game` goes to `Game`."""
+    played = Game(**game)  # type: ignore[arg-type]
+    played.reset(seed)
+    for action in actions:
+        if isinstance(action, str) and action.startswith("reseed:"):
+            played.reseed(int(action.removeprefix("reseed:")))
+        else:
+            played.step(action)
+    return played
+
+
+def _seeds(seed: int, count: int) -> list[int]:
+    return [int(word) >> 2 for word in np.random.SeedSequence(seed).generate_state(count, np.uint64)]
+
+
+def _one_block(shapes: Mapping[str, tuple[tuple[int, ...], type]]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Arrays of these shapes that lie in one block of memory, so that all are saved by one copy."""
+    offsets, end = {}, 0
+    for key, (shape, dtype) in shapes.items():
+        offsets[key] = end
+        end += -(-int(np.prod(shape)) * np.dtype(dtype).itemsize // 64) * 64
+    block = np.zeros(end, dtype=np.uint8)
+    arrays = {
+        key: np.ndarray(shape, dtype, buffer=block.data, offset=offsets[key]) for key, (shape, dtype) in shapes.items()
+    }
+    return block, arrays
+
+
+def _text(message: memoryview) -> str:
+    return bytes(message).partition(b"\0")[0].decode("latin-1").replace("\n", " ").strip()
+
+
+def _reply(question: str, command: str) -> int:
+    """The key that answers a question which the command did not plan."""
+    if command in ITEM_COMMANDS and " here; " in question:
+        return ord("n")  # not that on the floor, but what the command named
+    if command == "pickup" and "Continue?" in question:
+        return ord("y")  # take it although it is heavy
+    return _ESC
