@@ -1,0 +1,166 @@
+"""One moment of a game, understood: status, surroundings, and what has just been found. Made by `Memory.update`."""
+
+from typing import Any
+
+import numpy as np
+
+from nethack_pipe.game.actions import DIRECTIONS
+from nethack_pipe.game.game import Step
+from nethack_pipe.game.tables import BL, MONSTER_NAMES, OBJECT_DESCRIPTIONS, OBJECT_NAMES
+from nethack_pipe.perception import glyphs
+from nethack_pipe.perception.glyphs import Tile
+
+WIDTH = 79
+_NOBODY = np.zeros(0, dtype=np.int64)
+
+
+class Scene:
+    """The game at one moment, as the player knows it.
+
+    Attributes:
+        turn, hp, max_hp, ac, strength, dexterity, gold, depth, experience_level, score, hunger, condition: from NLE's
+            blstats; after death those of the last living moment. hunger: 0 satiated, 1 normal, 2 hungry, 3 weak ...
+        level: (dungeon number, level number); y, x: the hero's tile; cell: y * 79 + x.
+        action, text, took_time, done, alive: what led here, all that NetHack said, and how it stands.
+        ground: Tile under the hero; item_here: something lies there.
+        adjacent: (8,) Tile in each direction of `DIRECTIONS`, monsters before items before ground.
+        monsters, monster_glyphs, monster_tiles: cells, glyphs and Tile (HOSTILE, PEACEFUL, PET) of those in view.
+        items_in_view: known items of this level. explored, rooms: tiles and rooms known of this level.
+        new_tiles, new_rooms, new_down_stairs, new_up_stairs, new_items, kills: counted in this step for the first time.
+        stairs_down_distance: tiles (Chebyshev) to the nearest known way down on this level, 1000 where none is known.
+        deeper, gold_record: by how much this step passes the deepest level and the most gold of this game.
+        moved, repeated_state, recent_tile: position changed; same state, or tile, as one of the last eight.
+    """
+
+    __slots__ = (
+        "action", "text", "took_time", "done", "alive", "turn", "hp", "max_hp", "ac", "strength", "dexterity", "gold",
+        "depth", "experience_level", "score", "hunger", "burden", "condition", "level", "y", "x", "cell", "ground",
+        "item_here", "adjacent", "monsters", "monster_glyphs", "monster_tiles", "items_in_view", "explored", "rooms",
+        "unique_tiles", "rooms_found", "new_tiles", "new_rooms", "new_down_stairs", "new_up_stairs", "new_items",
+        "kills", "deeper", "gold_record", "moved", "picked_up", "repeated_state", "recent_tile", "swallowed",
+        "stairs_down_distance", "_hostile_near",
+    )  # fmt: skip
+
+    # Set by Memory.update.
+    ground: int
+    item_here: bool
+    adjacent: np.ndarray
+    items_in_view: int
+    explored: int
+    rooms: int
+    unique_tiles: int
+    rooms_found: int
+    kills: int
+    deeper: int
+    gold_record: int
+    moved: bool
+    repeated_state: bool
+    recent_tile: bool
+    swallowed: bool
+    stairs_down_distance: int
+
+    def __init__(self, step: Step, stats: list[int], action: str | None) -> None:
+        self.action = action
+        self.text: str = step.text
+        self.took_time: bool = step.took_time
+        self.done: bool = step.done
+        self.alive: bool = step.end_status != 1
+        self.x, self.y = stats[BL.X], stats[BL.Y]
+        self.cell = self.y * WIDTH + self.x
+        self.turn, self.hp, self.max_hp, self.ac = stats[BL.TIME], stats[BL.HP], stats[BL.HPMAX], stats[BL.AC]
+        self.strength, self.dexterity = stats[BL.STR25], stats[BL.DEX]
+        self.gold, self.depth, self.experience_level = stats[BL.GOLD], stats[BL.DEPTH], stats[BL.XP]
+        self.score, self.hunger, self.burden = stats[BL.SCORE], stats[BL.HUNGER], stats[BL.CAP]
+        self.condition = stats[BL.CONDITION]
+        self.level = (stats[BL.DNUM], stats[BL.DLEVEL])
+        self.monsters = self.monster_glyphs = self.monster_tiles = _NOBODY
+        self.new_tiles = self.new_rooms = self.new_down_stairs = self.new_up_stairs = self.new_items = 0
+        self.picked_up = False
+        self._hostile_near: bool | None = None
+
+    @property
+    def hostile_adjacent(self) -> bool:
+        """A hostile monster on one of the eight tiles around the hero, or around everything (swallowed)."""
+        if self._hostile_near is None:
+            self._hostile_near = self.swallowed or bool((self.adjacent == Tile.HOSTILE).any())
+        return self._hostile_near
+
+    @property
+    def hostiles(self) -> np.ndarray:
+        """(k,) cells of the hostile monsters in view."""
+        return self.monsters[self.monster_tiles == Tile.HOSTILE]
+
+    @property
+    def low_hp(self) -> bool:
+        return 2 * self.hp <= self.max_hp
+
+    def tile(self, direction: str) -> int:
+        """What is on the tile next to the hero in `direction`."""
+        return int(self.adjacent[_INDEX[direction]])
+
+
+_INDEX = {name: i for i, name in enumerate(DIRECTIONS)}
+
+
+def _looks(item: int) -> str:
+    """What an object looks like from afar; only kinds that look like nothing else go by their name."""
+    return (OBJECT_DESCRIPTIONS[item] or OBJECT_NAMES[item]) if item >= 0 else "remains"
+
+
+def structured(scene: Scene, step: Step) -> dict[str, Any]:
+    """The scene as plain numbers, strings and lists, for prompts, logs and JSON.
+
+    Distances are in moves (Chebyshev). Items are those that the screen shows.
+    """
+    stats = step.observation["blstats"]
+    screen = step.observation["glyphs"].ravel()
+
+    def distance(cell: int) -> int:
+        return max(abs(cell // WIDTH - scene.y), abs(cell % WIDTH - scene.x))
+
+    monsters = [
+        {
+            "kind": MONSTER_NAMES[glyphs.MONSTER_OF[glyph]] if glyphs.MONSTER_OF[glyph] >= 0 else "unseen monster",
+            "attitude": Tile(tile).name.lower(),
+            "position": [cell % WIDTH, cell // WIDTH],
+            "distance": distance(cell),
+        }
+        for cell, glyph, tile in zip(
+            scene.monsters.tolist(), scene.monster_glyphs.tolist(), scene.monster_tiles.tolist(), strict=True
+        )
+    ]
+    items = [
+        {
+            "kind": _looks(int(glyphs.OBJECT_OF[screen[cell]])),
+            "position": [cell % WIDTH, cell // WIDTH],
+            "distance": distance(cell),
+        }
+        for cell in np.flatnonzero(glyphs.FLAGS[screen] & glyphs.ITEM).tolist()
+        if cell != scene.cell
+    ]
+    return {
+        "hp": scene.hp,
+        "max_hp": scene.max_hp,
+        "ac": scene.ac,
+        "attributes": {
+            "strength": int(stats[BL.STR25]),
+            "dexterity": int(stats[BL.DEX]),
+            "constitution": int(stats[BL.CON]),
+            "intelligence": int(stats[BL.INT]),
+            "wisdom": int(stats[BL.WIS]),
+            "charisma": int(stats[BL.CHA]),
+        },
+        "gold": scene.gold,
+        "depth": scene.depth,
+        "turn": scene.turn,
+        "hunger": scene.hunger,
+        "position": [scene.x, scene.y],
+        "on": Tile(scene.ground).name.lower(),
+        "item_here": bool(scene.item_here),
+        "adjacent": {
+            name: Tile(tile).name.lower() for name, tile in zip(DIRECTIONS, scene.adjacent.tolist(), strict=True)
+        },
+        "monsters": sorted(monsters, key=lambda monster: monster["distance"]),
+        "items": sorted(items, key=lambda item: item["distance"]),
+        "message": scene.text,
+    }
