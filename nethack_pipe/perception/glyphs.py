@@ -38,7 +38,7 @@ TILE_SYMBOLS = "?|.#:/+<>_}^T0*$fpM"  # one character per Tile, for prompts
 HIDDEN = 255  # in GROUND: the glyph says nothing about the ground
 
 # Bits of FLAGS.
-ITEM, USEFUL, EXPLORES, STAIRS, ROOM = (1 << i for i in range(5))
+OBJECT, USEFUL, EXPLORES, STAIRS, ROOM, MONSTER = (1 << i for i in range(6))
 
 _GROUND_BY_NAME = {
     "wall": Tile.WALL,
@@ -112,7 +112,8 @@ ITEM_TILE[_IS_BOULDER] = Tile.BOULDER
 
 def _flags() -> np.ndarray:
     flags = np.zeros(tables.MAX_GLYPH + 1, dtype=np.uint8)
-    flags[IS_ITEM | _BLOCKS] |= ITEM
+    flags[IS_ITEM | _BLOCKS] |= OBJECT
+    flags[IS_MONSTER] |= MONSTER
     useful = tables.IS_NORMAL_OBJECT & ~np.isin(tables.OBJECT_CLASS_OF_GLYPH, _USELESS_CLASSES)
     flags[useful & (np.arange(flags.size) != _ROCK_GLYPH) & (np.arange(flags.size) != SOME_OBJECT)] |= USEFUL
     walkable = SHOWS_GROUND & ~np.isin(GROUND, _SOLID)
@@ -123,8 +124,9 @@ def _flags() -> np.ndarray:
 
 
 FLAGS = _flags()
-"""(MAX_GLYPH + 1,) uint8 bits. ITEM: an object lies there. USEFUL: one worth having (no corpse, statue, boulder, rock,
-ball or chain). EXPLORES: ground one can stand on. STAIRS: a staircase or ladder. ROOM: ground of a room."""
+"""(MAX_GLYPH + 1,) uint8 bits. OBJECT: an object is drawn there. USEFUL: one worth having (no corpse, statue, boulder,
+rock, ball or chain). EXPLORES: ground one can stand on. STAIRS: a staircase or ladder. ROOM: ground of a room.
+MONSTER: as IS_MONSTER."""
 
 IS_ROOM_TILE = np.zeros(len(Tile), dtype=bool)
 IS_ROOM_TILE[list(_ROOM_TILES)] = True

@@ -19,7 +19,6 @@ from nethack_pipe.perception.glyphs import Tile
 from nethack_pipe.perception.scene import Scene
 
 HEIGHT, WIDTH = 21, 79
-CELLS = HEIGHT * WIDTH
 RECENT = 8  # states and positions that count as recent
 MIN_ROOM_TILES = 4  # fewer connected floor tiles are not yet a room
 NO_ITEM = -1
@@ -28,39 +27,72 @@ FAR = 1000  # more than any distance on a level
 # Everything that NetHack says when the hero kills a monster himself; killing a pet ("the poor kitten") is no feat.
 KILL = re.compile(r"\bYou (?:kill|destroy) (?!poor |the poor )[^!.]*!")
 # look_here() and its feeling-about twin.
-LIES_HERE = re.compile(
-    r"\bYou (?:see|feel) here |\bobjects here\b|\bThings that are here\b|\bYou have a little trouble"
-)
+LIES_HERE = re.compile(r"\bYou (?:see|feel) here |\bobjects here\b|\bThings that are here\b")
 # xprname(): inventory letter, blank, dash. Gold is "$".
 PICKED_UP = re.compile(r"(?:^|  )[a-zA-Z$] - ")
 SOLID = re.compile(r"\bsolid stone\b|\bIt's (?:a wall|solid)|\ba wall\b")
 
-_NEIGHBOUR_DY = np.array([dy for dy, _ in DIRECTIONS.values()])
-_NEIGHBOUR_DX = np.array([dx for _, dx in DIRECTIONS.values()])
+# Members of an enumeration are slow to reach; these are looked up in every step.
+_X, _Y = int(BL.X), int(BL.Y)
+_UNKNOWN, _WALL, _STAIRS_DOWN = int(Tile.UNKNOWN), int(Tile.WALL), int(Tile.STAIRS_DOWN)
+_HOSTILE, _PEACEFUL = int(Tile.HOSTILE), int(Tile.PEACEFUL)
+# The board has a border of wall, so that every tile of the map has eight neighbours.
+_STRIDE = WIDTH + 2
+_AROUND = np.array([dy * _STRIDE + dx for dy, dx in DIRECTIONS.values()])
+_ON_BOARD = (np.arange(1, HEIGHT + 1)[:, None] * _STRIDE + np.arange(1, WIDTH + 1)).ravel()
 _EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=bool)
 
 
 class LevelMemory:
-    """One dungeon level as remembered. All maps are (21, 79), indexed [y, x] as in NLE's observations."""
+    """One dungeon level as remembered. Maps are (21, 79), indexed [y, x] as in NLE's observations.
 
-    __slots__ = ("tiles", "explored", "items", "credited", "room", "visits", "monsters", "glyphs", "stairs")
+    Attributes:
+        tiles: uint8 `Tile` of the ground, UNKNOWN until seen.
+        explored: bool, ground that was seen and is not wall or stone.
+        items: int16 object glyph last seen there, or NO_ITEM; boulders and statues too.
+        lying: bool, one of these that can be picked up.
+        credited: bool, an item on this tile has been counted as found.
+        room: uint8 number of the room, from 1; 0 where there is none. rooms: how many there are.
+        visits: int32 steps spent on the tile, bumps and waits too.
+        shown: bool, the screen shows a monster (or the hero) there.
+        monsters: cell -> (glyph, turn) where a monster was last seen.
+        stairs: cells of staircases already counted, with their `Tile`.
+        board: (23, 81) uint8 `Tile` of what is on each tile, monsters before items before ground; a border of wall.
+    """
+
+    __slots__ = (
+        *("tiles", "explored", "items", "lying", "credited", "room", "rooms", "visits"),
+        *("shown", "monsters", "glyphs", "stairs", "board"),
+    )
 
     def __init__(self) -> None:
-        self.tiles = np.zeros((HEIGHT, WIDTH), dtype=np.uint8)  # Tile of the ground, UNKNOWN until seen
-        self.explored = np.zeros((HEIGHT, WIDTH), dtype=bool)  # ground that was seen and is not wall or stone
-        self.items = np.full((HEIGHT, WIDTH), NO_ITEM, dtype=np.int16)  # object glyph last seen there, or NO_ITEM
-        self.credited = np.zeros((HEIGHT, WIDTH), dtype=bool)  # an item on this tile has been counted as found
-        self.room = np.zeros((HEIGHT, WIDTH), dtype=np.uint8)  # number of the room, from 1; 0: none
-        self.visits = np.zeros((HEIGHT, WIDTH), dtype=np.int32)  # steps spent on the tile, bumps and waits too
-        self.monsters: dict[int, tuple[int, int]] = {}  # flat cell -> (glyph, turn) where a monster was last seen
-        self.glyphs = np.full((HEIGHT, WIDTH), -1, dtype=np.int16)  # what the screen showed at the last update
-        self.stairs: set[int] = set()  # flat cells of staircases already counted
+        self.tiles = np.zeros((HEIGHT, WIDTH), dtype=np.uint8)
+        self.explored = np.zeros((HEIGHT, WIDTH), dtype=bool)
+        self.items = np.full((HEIGHT, WIDTH), NO_ITEM, dtype=np.int16)
+        self.lying = np.zeros((HEIGHT, WIDTH), dtype=bool)
+        self.credited = np.zeros((HEIGHT, WIDTH), dtype=bool)
+        self.room = np.zeros((HEIGHT, WIDTH), dtype=np.uint8)
+        self.rooms = 0
+        self.visits = np.zeros((HEIGHT, WIDTH), dtype=np.int32)
+        self.shown = np.zeros((HEIGHT, WIDTH), dtype=bool)
+        self.monsters: dict[int, tuple[int, int]] = {}
+        self.glyphs = np.full((HEIGHT, WIDTH), -1, dtype=np.int16)  # the screen at the last update
+        self.stairs: dict[int, int] = {}
+        self.board = np.full((HEIGHT + 2, WIDTH + 2), _WALL, dtype=np.uint8)
+        self.board[1:-1, 1:-1] = _UNKNOWN
 
     def copy(self) -> "LevelMemory":
         twin = LevelMemory.__new__(LevelMemory)
-        for name in ("tiles", "explored", "items", "credited", "room", "visits", "glyphs", "monsters", "stairs"):
-            setattr(twin, name, getattr(self, name).copy())
+        twin.rooms = self.rooms
+        for name in LevelMemory.__slots__:
+            if name != "rooms":
+                setattr(twin, name, getattr(self, name).copy())
         return twin
+
+    def put_item(self, cell: int, glyph: int) -> None:
+        """Remembers `glyph` (or NO_ITEM) as what lies on flat cell `cell`."""
+        self.items.flat[cell] = glyph
+        self.lying.flat[cell] = glyphs.IS_ITEM[glyph]
 
 
 class Memory:
@@ -79,7 +111,7 @@ class Memory:
         self.scene: Scene | None = None
         self.unique_tiles = self.rooms_found = self.items_found = self.kills = 0
         self.max_depth = self.max_gold = 0
-        self.states: deque[int] = deque(maxlen=RECENT)
+        self.states: deque[object] = deque(maxlen=RECENT)
         self.positions: deque[tuple[tuple[int, int], int]] = deque(maxlen=RECENT)
 
     def copy(self) -> "Memory":
@@ -98,17 +130,17 @@ class Memory:
         observation = step.observation
         stats = observation["blstats"].tolist()
         scene = Scene(step, stats, action)
-        scene.swallowed = bool(glyphs.IS_SWALLOW[observation["glyphs"][max(stats[BL.Y] - 1, 0), stats[BL.X]]])
+        # Inside a monster the screen shows its stomach, all around the hero.
+        scene.swallowed = bool(glyphs.IS_SWALLOW[observation["glyphs"][max(stats[_Y] - 1, 0), stats[_X]]])
         arrived = before is None or before.level != scene.level
         if arrived:
             self._arrive(scene, before)
         level = self.level
-        hero = scene.cell
         if not scene.swallowed:
-            self._see(level, scene, observation, count_items=action not in ("drop", "kick"))
+            self._see(level, scene, observation["glyphs"], count_items=action not in ("drop", "kick"))
         self._stand(level, scene, before, arrived)
-        self._neighbourhood(level, scene, observation)
-        self._account(scene, before, hero)
+        self._meet(level, scene, observation)
+        self._account(level, scene, before)
         self.scene = scene
         return scene
 
@@ -127,54 +159,60 @@ class Memory:
             tile = Tile.STAIRS_DOWN
         if tile is not None:
             self.level.tiles.flat[scene.cell] = tile
-            self.level.stairs.add(scene.cell)
+            self.level.stairs[scene.cell] = int(tile)
 
-    def _see(self, level: LevelMemory, scene: Scene, observation: dict[str, np.ndarray], count_items: bool) -> None:
+    def _see(self, level: LevelMemory, scene: Scene, screen: np.ndarray, count_items: bool) -> None:
         """Brings the map up to date with the screen, and counts what is seen for the first time."""
-        screen = observation["glyphs"]
-        changed = np.flatnonzero(screen != level.glyphs)
+        changed = (screen != level.glyphs).ravel().nonzero()[0]
         if not changed.size:
             return
-        glyph = screen.ravel()[changed]
-        level.glyphs.flat[changed] = glyph
-        ground = glyphs.GROUND[glyph]
-        flags = glyphs.FLAGS[glyph]
+        glyph = screen.ravel().take(changed)
+        level.glyphs.ravel()[changed] = glyph
+        ground = glyphs.GROUND.take(glyph)
+        flags = glyphs.FLAGS.take(glyph)
 
-        shown = ground != glyphs.HIDDEN
-        cells = changed[shown]
-        level.tiles.flat[cells] = ground[shown]
-        level.items.flat[cells] = NO_ITEM  # bare ground is drawn only where nothing lies
-
-        is_item = (flags & glyphs.ITEM) != 0
+        bare = ground != glyphs.HIDDEN
+        cells = changed[bare]
+        tiles, items = level.tiles.ravel(), level.items.ravel()
+        tiles[cells] = ground[bare]
+        items[cells] = NO_ITEM  # bare ground is drawn only where nothing lies
+        is_item = (flags & glyphs.OBJECT) != 0
         item_cells = changed[is_item]
         if item_cells.size:
-            level.items.flat[item_cells] = glyph[is_item]
-            useful = item_cells[(flags[is_item] & glyphs.USEFUL != 0) & ~level.credited.flat[item_cells]]
+            items[item_cells] = glyph[is_item]
+            credited = level.credited.ravel()
+            useful = item_cells[(flags[is_item] & glyphs.USEFUL != 0) & ~credited[item_cells]]
             if useful.size:
-                level.credited.flat[useful] = True
+                credited[useful] = True
                 if count_items:
                     scene.new_items = useful.size
                     self.items_found += useful.size
+        thing = items[changed]
+        level.lying.ravel()[changed] = glyphs.IS_ITEM.take(thing)  # NO_ITEM, -1, finds the last entry: False
+
+        monster = (flags & glyphs.MONSTER) != 0
+        level.shown.ravel()[changed] = monster
+        on_tile = np.where(thing == NO_ITEM, tiles[changed], glyphs.ITEM_TILE.take(thing))
+        level.board.ravel()[_ON_BOARD[changed]] = np.where(monster, glyphs.MONSTER_TILE.take(glyph), on_tile)
 
         walkable = changed[(flags & glyphs.EXPLORES) != 0]
-        new = walkable[~level.explored.flat[walkable]]
+        explored = level.explored.ravel()
+        new = walkable[~explored[walkable]]
         if new.size:
-            level.explored.flat[new] = True
+            explored[new] = True
             scene.new_tiles = new.size
             self.unique_tiles += new.size
-
-        stairs = cells[(flags[shown] & glyphs.STAIRS) != 0]
-        for cell in stairs.tolist():
-            if cell not in level.stairs:
-                level.stairs.add(cell)
-                if level.tiles.flat[cell] == Tile.STAIRS_DOWN:
-                    scene.new_down_stairs += 1
-                else:
-                    scene.new_up_stairs += 1
-
-        floor = cells[(flags[shown] & glyphs.ROOM) != 0]
-        if floor.size and not level.room.flat[floor].all():
-            self._find_rooms(level, scene)
+            bare_flags = flags[bare]
+            for cell in cells[(bare_flags & glyphs.STAIRS) != 0].tolist():
+                if cell not in level.stairs:
+                    level.stairs[cell] = int(tiles[cell])
+                    if tiles[cell] == _STAIRS_DOWN:
+                        scene.new_down_stairs += 1
+                    else:
+                        scene.new_up_stairs += 1
+            floor = cells[(bare_flags & glyphs.ROOM) != 0]
+            if floor.size and not level.room.ravel()[floor].all():
+                self._find_rooms(level, scene)
 
     def _find_rooms(self, level: LevelMemory, scene: Scene) -> None:
         """Rooms are connected regions of room floor. One that touches a known room is that room."""
@@ -186,7 +224,8 @@ class Memory:
         fresh = fresh[fresh != 0]
         if fresh.size:
             # uint8 holds 255 rooms; a level of NetHack has at most 40.
-            numbers[fresh] = level.room.max() + 1 + np.arange(fresh.size)
+            numbers[fresh] = level.rooms + 1 + np.arange(fresh.size)
+            level.rooms += fresh.size
             scene.new_rooms = fresh.size
             self.rooms_found += fresh.size
         numbers[0] = 0
@@ -197,76 +236,58 @@ class Memory:
         cell, text = scene.cell, scene.text
         moved = arrived or before is None or before.cell != cell
         scene.moved = moved and before is not None
-        if not scene.swallowed:
-            if not level.explored.flat[cell]:
-                level.explored.flat[cell] = True
-                scene.new_tiles += 1
-                self.unique_tiles += 1
-            lies_here = LIES_HERE.search(text) is not None
+        if not scene.swallowed and not level.explored.flat[cell]:
+            level.explored.flat[cell] = True
+            scene.new_tiles += 1
+            self.unique_tiles += 1
+        if text and not scene.swallowed:
             picked_up = PICKED_UP.search(text) is not None
-            if lies_here or (scene.action == "drop" and "You drop" in text):
+            scene.picked_up = picked_up and scene.action == "pickup"
+            if LIES_HERE.search(text) or (scene.action == "drop" and "You drop" in text):
                 if level.items.flat[cell] == NO_ITEM:
-                    level.items.flat[cell] = glyphs.SOME_OBJECT
+                    level.put_item(cell, glyphs.SOME_OBJECT)
                     level.credited.flat[cell] = True  # what was dropped, or came unseen under the hero, is no find
             elif picked_up and (moved or scene.action == "pickup"):
-                level.items.flat[cell] = NO_ITEM
-            scene.picked_up = picked_up and scene.action == "pickup"
-        if not moved and scene.action in DIRECTIONS and SOLID.search(text):
-            y, x = scene.y + DIRECTIONS[scene.action][0], scene.x + DIRECTIONS[scene.action][1]
-            if 0 <= y < HEIGHT and 0 <= x < WIDTH and level.tiles[y, x] == Tile.UNKNOWN:
-                level.tiles[y, x] = Tile.WALL
+                level.put_item(cell, NO_ITEM)
+            if not moved and scene.action in DIRECTIONS and SOLID.search(text):
+                y, x = scene.y + DIRECTIONS[scene.action][0], scene.x + DIRECTIONS[scene.action][1]
+                if 0 <= y < HEIGHT and 0 <= x < WIDTH and level.tiles[y, x] == _UNKNOWN:
+                    level.tiles[y, x] = level.board[y + 1, x + 1] = _WALL
         level.visits.flat[cell] += 1
         scene.ground = int(level.tiles.flat[cell])
+        scene.item_here = bool(level.lying.flat[cell])
         scene.stairs_down_distance = min(
-            (
+            [
                 max(abs(stair // WIDTH - scene.y), abs(stair % WIDTH - scene.x))
-                for stair in level.stairs
-                if level.tiles.flat[stair] == Tile.STAIRS_DOWN
-            ),
+                for stair, tile in level.stairs.items()
+                if tile == _STAIRS_DOWN
+            ],
             default=FAR,
         )
-        scene.item_here = bool(glyphs.IS_ITEM[level.items.flat[cell]])
 
-    def _neighbourhood(self, level: LevelMemory, scene: Scene, observation: dict[str, np.ndarray]) -> None:
+    def _meet(self, level: LevelMemory, scene: Scene, observation: dict[str, np.ndarray]) -> None:
         """Who is in view, and what is on the eight tiles around the hero."""
         screen = observation["glyphs"].ravel()
-        present = np.flatnonzero(glyphs.IS_MONSTER[screen])
+        present = level.shown.ravel().nonzero()[0]
         present = present[present != scene.cell]
-        around_y, around_x = scene.y + _NEIGHBOUR_DY, scene.x + _NEIGHBOUR_DX
-        inside = (around_y >= 0) & (around_y < HEIGHT) & (around_x >= 0) & (around_x < WIDTH)
-        around = np.where(inside, around_y * WIDTH + around_x, scene.cell)
-        adjacent = np.where(inside, level.tiles.ravel()[around], Tile.WALL)
-        item = level.items.ravel()[around]
-        has_item = inside & (item != NO_ITEM)
-        if has_item.any():
-            adjacent = np.where(has_item, glyphs.ITEM_TILE[item], adjacent)
         if present.size:
-            glyph = screen[present]
-            peaceful = observation["peaceful"].ravel()[present]
-            kind = glyphs.MONSTER_TILE[glyph]
-            kind[peaceful & (kind == Tile.HOSTILE)] = Tile.PEACEFUL
+            glyph = screen.take(present)
+            kind = glyphs.MONSTER_TILE.take(glyph)
+            kind[observation["peaceful"].ravel().take(present) & (kind == _HOSTILE)] = _PEACEFUL
+            level.board.ravel()[_ON_BOARD[present]] = kind
             scene.monsters, scene.monster_glyphs, scene.monster_tiles = present, glyph, kind
-            turn = scene.turn
             for cell, number in zip(present.tolist(), glyph.tolist(), strict=True):
-                level.monsters[cell] = (number, turn)
-            board = dict(zip(present.tolist(), kind.tolist(), strict=True))
-            for direction, cell in enumerate(around.tolist()):
-                if inside[direction] and cell in board:
-                    adjacent[direction] = board[cell]
-        if level.monsters:
-            gone = [
-                cell
-                for cell, (_, seen) in level.monsters.items()
-                if seen != scene.turn and glyphs.SHOWS_GROUND[screen[cell]]
-            ]
-            for cell in gone:  # the tile is drawn as ground again: whoever was there has left
-                del level.monsters[cell]
-        scene.adjacent = adjacent
-        scene.items_in_view = int(np.count_nonzero(glyphs.IS_ITEM[level.items]))  # NO_ITEM finds the last entry, False
+                level.monsters[cell] = (number, scene.turn)
+        if len(level.monsters) > present.size:
+            for cell, (_, seen) in list(level.monsters.items()):
+                if seen != scene.turn and glyphs.SHOWS_GROUND[screen[cell]]:
+                    del level.monsters[cell]  # the tile is drawn as ground again: whoever was there has left
+        scene.adjacent = level.board.ravel().take(_AROUND + (scene.y + 1) * _STRIDE + scene.x + 1)
+        scene.items_in_view = int(np.count_nonzero(level.lying))
 
-    def _account(self, scene: Scene, before: Scene | None, hero: int) -> None:
+    def _account(self, level: LevelMemory, scene: Scene, before: Scene | None) -> None:
         """Compares with everything before: firsts, records and repetitions."""
-        scene.kills = len(KILL.findall(scene.text))
+        scene.kills = len(KILL.findall(scene.text)) if scene.text else 0
         self.kills += scene.kills
         if before is None:
             self.max_depth, self.max_gold = scene.depth, scene.gold
@@ -274,11 +295,11 @@ class Memory:
         scene.gold_record = max(0, scene.gold - self.max_gold)
         self.max_depth += scene.deeper
         self.max_gold += scene.gold_record
-        scene.explored = int(np.count_nonzero(self.level.explored))
-        scene.rooms = int(self.level.room.max())
+        scene.explored = int(np.count_nonzero(level.explored))
+        scene.rooms = level.rooms
         scene.unique_tiles, scene.rooms_found = self.unique_tiles, self.rooms_found
-        where = (scene.level, hero)
-        state = hash((where, scene.hp, scene.gold, scene.score, scene.explored, scene.items_in_view))
+        where = (scene.level, scene.cell)
+        state = (where, scene.hp, scene.gold, scene.score, scene.explored, scene.items_in_view)
         scene.repeated_state = state in self.states
         scene.recent_tile = scene.moved and where in self.positions
         self.states.append(state)

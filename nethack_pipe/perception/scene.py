@@ -11,6 +11,12 @@ from nethack_pipe.perception import glyphs
 from nethack_pipe.perception.glyphs import Tile
 
 WIDTH = 79
+# Members of an enumeration are slow to reach; these are looked up in every step.
+_X, _Y, _TIME, _HP, _HPMAX, _AC = (int(BL[name]) for name in ("X", "Y", "TIME", "HP", "HPMAX", "AC"))
+_STR25, _DEX, _GOLD, _DEPTH, _XP = (int(BL[name]) for name in ("STR25", "DEX", "GOLD", "DEPTH", "XP"))
+_SCORE, _HUNGER, _CAP, _CONDITION = (int(BL[name]) for name in ("SCORE", "HUNGER", "CAP", "CONDITION"))
+_DNUM, _DLEVEL = int(BL.DNUM), int(BL.DLEVEL)
+_HOSTILE = int(Tile.HOSTILE)
 _NOBODY = np.zeros(0, dtype=np.int64)
 
 
@@ -65,14 +71,14 @@ class Scene:
         self.took_time: bool = step.took_time
         self.done: bool = step.done
         self.alive: bool = step.end_status != 1
-        self.x, self.y = stats[BL.X], stats[BL.Y]
+        self.x, self.y = stats[_X], stats[_Y]
         self.cell = self.y * WIDTH + self.x
-        self.turn, self.hp, self.max_hp, self.ac = stats[BL.TIME], stats[BL.HP], stats[BL.HPMAX], stats[BL.AC]
-        self.strength, self.dexterity = stats[BL.STR25], stats[BL.DEX]
-        self.gold, self.depth, self.experience_level = stats[BL.GOLD], stats[BL.DEPTH], stats[BL.XP]
-        self.score, self.hunger, self.burden = stats[BL.SCORE], stats[BL.HUNGER], stats[BL.CAP]
-        self.condition = stats[BL.CONDITION]
-        self.level = (stats[BL.DNUM], stats[BL.DLEVEL])
+        self.turn, self.hp, self.max_hp, self.ac = stats[_TIME], stats[_HP], stats[_HPMAX], stats[_AC]
+        self.strength, self.dexterity = stats[_STR25], stats[_DEX]
+        self.gold, self.depth, self.experience_level = stats[_GOLD], stats[_DEPTH], stats[_XP]
+        self.score, self.hunger, self.burden = stats[_SCORE], stats[_HUNGER], stats[_CAP]
+        self.condition = stats[_CONDITION]
+        self.level = (stats[_DNUM], stats[_DLEVEL])
         self.monsters = self.monster_glyphs = self.monster_tiles = _NOBODY
         self.new_tiles = self.new_rooms = self.new_down_stairs = self.new_up_stairs = self.new_items = 0
         self.picked_up = False
@@ -82,13 +88,13 @@ class Scene:
     def hostile_adjacent(self) -> bool:
         """A hostile monster on one of the eight tiles around the hero, or around everything (swallowed)."""
         if self._hostile_near is None:
-            self._hostile_near = self.swallowed or bool((self.adjacent == Tile.HOSTILE).any())
+            self._hostile_near = self.swallowed or _HOSTILE in self.adjacent.tolist()
         return self._hostile_near
 
     @property
     def hostiles(self) -> np.ndarray:
         """(k,) cells of the hostile monsters in view."""
-        return self.monsters[self.monster_tiles == Tile.HOSTILE]
+        return self.monsters[self.monster_tiles == _HOSTILE]
 
     @property
     def low_hp(self) -> bool:
@@ -135,7 +141,7 @@ def structured(scene: Scene, step: Step) -> dict[str, Any]:
             "position": [cell % WIDTH, cell // WIDTH],
             "distance": distance(cell),
         }
-        for cell in np.flatnonzero(glyphs.FLAGS[screen] & glyphs.ITEM).tolist()
+        for cell in np.flatnonzero(glyphs.IS_ITEM[screen]).tolist()
         if cell != scene.cell
     ]
     return {

@@ -110,7 +110,8 @@ def target(change: Delta) -> str:
 
     return (
         f"pos:({change.dx},{change.dy}) | hp:{signed(change.hp)} | gold:{signed(change.gold)}"
-        f" | depth:{signed(change.depth)} | alive:{'yes' if change.alive else 'no'} | explored:{signed(change.explored)} | msg:{change.message}"
+        f" | depth:{signed(change.depth)} | alive:{'yes' if change.alive else 'no'}"
+        f" | explored:{signed(change.explored)} | msg:{change.message}"
     )
 
 

@@ -14,6 +14,8 @@ from nethack_pipe.tasks.skills import Skill
 
 OPPOSITE = {name: other for name, (y, x) in DIRECTIONS.items() for other, to in DIRECTIONS.items() if to == (-y, -x)}
 KEEP_GOING = 0.8  # probability that wall_avoidance goes on in its direction while it is free
+_IS_CLOSED = np.isin(np.arange(len(Tile)), list(CLOSED))
+_IS_DOOR = np.isin(np.arange(len(Tile)), [*DOORS, Tile.DOORWAY])
 _EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=bool)
 
 
@@ -88,10 +90,10 @@ class Frontier:
         if self.task == "descend" and "down" in legal:
             return "down"
 
-        open_ground = level.explored & ~CLOSED[level.tiles] & ~blocked
+        open_ground = level.explored & ~_IS_CLOSED[level.tiles] & ~blocked
         diagonal = 0
         if any(name in game.actions for name in ("northeast", "southwest")):
-            diagonal = paths.bits(open_ground & ~DOORS[level.tiles] & (level.tiles != Tile.DOORWAY))
+            diagonal = paths.bits(open_ground & ~_IS_DOOR[level.tiles])
         passable = paths.bits(open_ground)
         moves = tuple(name for name in legal if name in DIRECTIONS)
 
@@ -136,7 +138,7 @@ class Frontier:
         """Ground never stood on that has something unknown beside it."""
         level = game.memory.level
         unknown = ndimage.binary_dilation(level.tiles == Tile.UNKNOWN, structure=_EIGHT_NEIGHBOURS)
-        return level.explored & (level.visits == 0) & unknown & ~CLOSED[level.tiles]
+        return level.explored & (level.visits == 0) & unknown & ~_IS_CLOSED[level.tiles]
 
     def _leave(self, game: Playthrough, towards: Callable[[np.ndarray], str | None]) -> str:
         if "down" in game.legal:

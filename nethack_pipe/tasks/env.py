@@ -54,7 +54,7 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
     The info of an episode's last step holds ``episode_extra_stats``: a flat dict of floats (`tasks.episode`).
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 42}  # as NLE: NetHack has no frame rate
 
     def __init__(self, config: EnvConfig = EnvConfig(), render_mode: str | None = None) -> None:
         self.config, self.render_mode = config, render_mode

@@ -35,10 +35,14 @@ class Episode:
             if value:
                 self.terms[f"{task}_{term}"] += value  # type: ignore[assignment]
         self.actions[action] += 1
-        self.flaws["repeated_state"] += after.repeated_state
-        self.flaws["recent_tile"] += after.recent_tile
-        self.flaws["repeated_action"] += repeated_action(before, action, after)
-        self.flaws["senseless"] += senseless(before, action, after)
+        for flaw, committed in (
+            ("repeated_state", after.repeated_state),
+            ("recent_tile", after.recent_tile),
+            ("repeated_action", repeated_action(before, action, after)),
+            ("senseless", senseless(before, action, after)),
+        ):
+            if committed:
+                self.flaws[flaw] += 1
 
     @property
     def task_reward(self) -> float:

@@ -11,12 +11,13 @@ from nethack_pipe.perception.memory import Memory
 from nethack_pipe.perception.scene import Scene
 
 # Tiles that no step can or should enter: walls and bars, water and lava, and monsters one does not attack.
-_CLOSED = (Tile.WALL, Tile.OBSTACLE, Tile.LIQUID, Tile.PEACEFUL)
-CLOSED = np.zeros(len(Tile), dtype=bool)
-CLOSED[list(_CLOSED)] = True
+CLOSED = frozenset(map(int, (Tile.WALL, Tile.OBSTACLE, Tile.LIQUID, Tile.PEACEFUL)))
 # No diagonal step leads into or out of a doorway with a door in it (NetHack's test_move()).
-DOORS = np.zeros(len(Tile), dtype=bool)
-DOORS[[Tile.OPEN_DOOR, Tile.CLOSED_DOOR]] = True
+DOORS = frozenset(map(int, (Tile.OPEN_DOOR, Tile.CLOSED_DOOR)))
+# What a kick or an opening hand can be aimed at by default.
+AIMED_AT = frozenset(map(int, (Tile.CLOSED_DOOR, Tile.HOSTILE, Tile.PEACEFUL)))
+SATIATED = 0  # blstats hunger
+_STAIRS_UP, _STAIRS_DOWN = int(Tile.STAIRS_UP), int(Tile.STAIRS_DOWN)
 
 
 class Playthrough:
@@ -30,16 +31,21 @@ class Playthrough:
     def __init__(self, game: Game, actions: Sequence[str] = ACTION_SETS["reference"]) -> None:
         self.game = game
         self.actions = tuple(actions)
-        self._moves = [(i, name) for i, name in enumerate(self.actions) if name in DIRECTIONS]
-        self._move_index = np.array([i for i, _ in self._moves])
-        self._direction_index = np.array([list(DIRECTIONS).index(name) for _, name in self._moves])
-        self._slanted = np.array([0 not in DIRECTIONS[name] for _, name in self._moves])
+        self._targets: dict[str, str | None] = {}
+        self._inventory = b""
+        directions = list(DIRECTIONS)
+        self._moves = [
+            (i, directions.index(name), 0 not in DIRECTIONS[name])
+            for i, name in enumerate(self.actions)
+            if name in DIRECTIONS
+        ]
         self._rest = [(i, name) for i, name in enumerate(self.actions) if name not in DIRECTIONS]
 
     def reset(self, seed: int) -> Scene:
         """Starts the game of `seed`."""
         step = self.game.reset(seed)
         self.memory = Memory()
+        self._inventory = b""
         self.before: Scene | None = None
         return self._look(step, None)
 
@@ -51,6 +57,7 @@ class Playthrough:
     def twin(self, game: Game, memory: Memory) -> "Playthrough":
         """The same moment in a branch: `game` is the branch's, `memory` a copy of this one's."""
         twin = Playthrough(game, self.actions)
+        twin._inventory, twin._targets = self._inventory, self._targets
         twin.memory, twin.scene, twin.before, twin.mask = memory, self.scene, self.before, self.mask
         return twin
 
@@ -61,13 +68,16 @@ class Playthrough:
 
     def _legal(self, step: Step) -> np.ndarray:
         scene = self.scene
-        mask = np.zeros(len(self.actions), dtype=bool)
-        around = scene.adjacent[self._direction_index]
-        free = ~CLOSED[around]
-        if self._slanted.any():
-            free &= ~(self._slanted & (DOORS[around] | DOORS[scene.ground]))
-        mask[self._move_index] = free
-        target = targets(step.observation)
+        around = scene.adjacent.tolist()
+        mask = [False] * len(self.actions)
+        for i, direction, slanted in self._moves:
+            tile = around[direction]
+            mask[i] = tile not in CLOSED and not (slanted and (tile in DOORS or scene.ground in DOORS))
+        kickable = not AIMED_AT.isdisjoint(around)
+        inventory = b"".join([step.observation[key].tobytes() for key in ("inv_letters", "inv_oclasses", "inv_worn")])
+        if kickable or inventory != self._inventory:
+            self._inventory = inventory
+            self._targets = targets(step.observation)
         for i, name in self._rest:
             match name:
                 case "wait" | "search":
@@ -75,12 +85,16 @@ class Playthrough:
                 case "pickup":
                     mask[i] = scene.item_here
                 case "up":
-                    mask[i] = scene.ground == Tile.STAIRS_UP and scene.depth > 1
+                    mask[i] = scene.ground == _STAIRS_UP and scene.depth > 1
                 case "down":
-                    mask[i] = scene.ground == Tile.STAIRS_DOWN
+                    mask[i] = scene.ground == _STAIRS_DOWN
+                case "kick" | "open":
+                    mask[i] = kickable and self._targets[name] is not None
+                case "eat":  # who eats while satiated may choke
+                    mask[i] = self._targets[name] is not None and scene.hunger > SATIATED
                 case _:
-                    mask[i] = target[name] is not None
-        return mask
+                    mask[i] = self._targets[name] is not None
+        return np.array(mask)
 
     @property
     def legal(self) -> list[str]:
