@@ -43,11 +43,16 @@ _ASKS_CHOICE, _ASKS_TEXT, _WAITS = 1, 2, 3
 
 _ESC, _RETURN, _SPACE = 27, 13, 32
 _SELECT_ALL = ord(".")
+_PLACE_QUESTION = "(For instructions type a"
 _MAX_PROMPTS = 2000  # after one command; a long disclosure at the end of a game has some tens
 
 _SIMPLE_KEYS = {name: key for name, key in KEYS.items() if name not in TARGETED}
 _BY_INDEX = dict(enumerate(KEYS))
-_FIRST_NO_MONSTER = tables.BODY_OFF  # below: normal monsters, pets, "I", detected monsters
+# Monster glyphs from 0: normal ones, pets, the "I" of unseen ones, detected ones; then comes something else.
+_FIRST_PET, _FIRST_DETECTED = tables.PET_OFF, tables.DETECT_OFF
+_FIRST_NO_MONSTER = np.array(tables.BODY_OFF, dtype=np.int16)
+_COLUMNS = tables.MAP_SHAPE[1]
+_X, _Y, _HP, _SCORE = int(BL.X), int(BL.Y), int(BL.HP), int(BL.SCORE)
 _HALLUCINATING = tables.CONDITIONS["hallu"]
 
 
@@ -57,6 +62,9 @@ class EndStatus(IntEnum):
     RUNNING = 0
     DEATH = 1
     ABORTED = -1
+
+
+_RUNNING = EndStatus.RUNNING
 
 
 class BranchError(Exception):
@@ -127,6 +135,7 @@ class Game:
         self._observation = {key: arrays[key] for key in (*observation_keys, *_OWN_KEYS)}
 
         self._glyphs = arrays["glyphs"].reshape(-1)
+        self._shown = np.empty(self._glyphs.shape, dtype=bool)
         self._peaceful = arrays["peaceful"]
         self._worn = arrays["inv_worn"]
         self._letters = arrays["inv_letters"]
@@ -147,6 +156,7 @@ class Game:
         )
         self._close_nethack = weakref.finalize(self, self._nethack.close)
         self._nle = self._nethack._pynethack
+        self._press, self._is_done = self._nle.step, self._nle.done
         self._nle.set_buffers(**{key: array for key, array in arrays.items() if key not in _OWN_KEYS})
         self._playground = Playground(self._nethack._vardir)
         self._data_file = os.path.realpath(os.path.join(self._nethack._vardir, "nhdat"))
@@ -175,12 +185,10 @@ class Game:
         self._nle.set_initial_seeds(core, disp, False, self._lgen)
         self._nle.reset()
         self._internals = Internals(self._nethack.dlpath)
-        texts: list[str] = []
         while not self._program_state[_IN_MOVELOOP]:
-            self._note_message(texts)
-            self._nle.step(_SPACE)
+            self._press(_SPACE)
         self._internals.check()
-        self._note_message(texts)
+        texts = [_text(self._message)]
         self._answer_prompts("", None, texts)
         self._clock = self._internals.clock()
         self._peaceful_shown = True  # by the game before, perhaps
@@ -283,89 +291,90 @@ class Game:
         return KEYS[aim]
 
     def _command(self, key: int, name: str, answer: int | None) -> Step:
-        nle, internal = self._nle, self._internal
+        # This is the innermost loop of everything: it avoids what costs more than a few hundred nanoseconds.
+        internal, internals = self._internal, self._internals
         np.copyto(self._last_alive, self._block)
-        nle.step(key)
-        texts: list[str] = []
-        if self._message[0]:
-            self._note_message(texts)
-        if internal[_WAITS] or internal[_ASKS_CHOICE] or internal[_ASKS_TEXT] or texts or nle.done():
+        self._press(key)
+        texts = [_text(self._message)] if self._message[0] else []
+        if internal[_WAITS] or internal[_ASKS_CHOICE] or internal[_ASKS_TEXT] or _asks_place(texts) or self._is_done():
             self._answer_prompts(name, answer, texts)
-            if nle.done():
+            if self._is_done():
                 return self._end(texts)
-        before, self._clock = self._clock, self._internals.clock()  # type: ignore[union-attr]
-        return self._finish(texts, before != self._clock)
+        clock = internals.clock()  # type: ignore[union-attr]
+        took_time = clock != self._clock
+        self._clock = clock
+        return self._finish(texts, took_time)
 
     def _answer_prompts(self, name: str, answer: int | None, texts: list[str]) -> None:
         """Press keys until NetHack wants a command again (or has ended), noting what it says."""
-        nle, internal = self._nle, self._internal
+        internal = self._internal
         selected = False
+        question = ""
         for _ in range(_MAX_PROMPTS):
-            if nle.done():
+            if self._is_done():
                 return
-            question = _text(self._message)
+            question = ""
             if internal[_WAITS]:
                 # Of a menu that a pickup brings, everything is chosen; --More-- does not mind the extra key.
                 selected = name == "pickup" and not selected
                 key = _SELECT_ALL if selected else _RETURN
             elif internal[_ASKS_CHOICE]:
+                question = _text(self._message)
                 if answer is not None and question.startswith(("In what direction?", "What do you want to ")):
                     key, answer = answer, None
-                    del texts[-1:]  # our own question says nothing about the game
+                    texts.remove(question)  # our own question says nothing about the game
                 else:
                     key = _reply(question, name)
             elif internal[_ASKS_TEXT]:
                 key = _ESC
-            elif texts and "(For instructions type a" in texts[-1]:
-                # A place on the map is asked for, which no flag tells.
+            elif _asks_place(texts):
                 key = _ESC
-                texts[-1] = "".join(texts[-1].split("(For instructions type a")[:1]).strip()
+                texts[-1] = texts[-1].partition(_PLACE_QUESTION)[0].strip()
             else:
                 return
-            if not self._program_state[_GAMEOVER] and self._blstats[BL.HP] > 0:
+            if not self._program_state[_GAMEOVER] and self._blstats[_HP] > 0:
                 np.copyto(self._last_alive, self._block)
-            nle.step(key)
+            self._press(key)
+            text = _text(self._message)
             # An answered question stays on the screen, with the answer behind it.
-            if not question or not _text(self._message).startswith(question):
-                self._note_message(texts)
-        asks = _text(self._message)
-        raise RuntimeError(f"game {self.seed}, step {len(self.actions)}: NetHack keeps asking: {asks!r}")
-
-    def _note_message(self, texts: list[str]) -> None:
-        text = _text(self._message)
-        if text and (not texts or texts[-1] != text):
-            texts.append(text)
+            if text and texts[-1:] != [text] and not (question and text.startswith(question)):
+                texts.append(text)
+        raise RuntimeError(f"game {self.seed}, step {len(self.actions)}: NetHack keeps asking: {question!r}")
 
     def _finish(self, texts: list[str], took_time: bool) -> Step:
-        cells = (self._glyphs < _FIRST_NO_MONSTER).nonzero()[0]
-        if len(cells) > 1 or self._peaceful_shown:
-            self._look_for_peaceful(cells)
+        if self._peaceful_shown:
+            self._peaceful[:] = False
+            self._peaceful_shown = False
+        shown = np.less(self._glyphs, _FIRST_NO_MONSTER, self._shown).tobytes()
+        if shown.find(1) != shown.rfind(1):  # more than the hero
+            self._look_for_peaceful(shown)
         letters = self._letters.tobytes()
         # No action wears anything, and nobody takes worn things off without a word.
         if letters != self._worn_of or (texts and took_time):
             self._worn_of = letters
             self._worn[:] = self._internals.worn(letters.rstrip(b"\0"))  # type: ignore[union-attr]
-        text = "  ".join(filter(None, texts))
-        self._last = Step(self._observation, text, took_time, False, EndStatus.RUNNING, self._blstats[BL.SCORE])
+        text = "  ".join(filter(None, texts)) if texts else ""
+        self._last = Step(self._observation, text, took_time, False, _RUNNING, self._blstats[_SCORE])
         return self._last
 
-    def _look_for_peaceful(self, cells: np.ndarray) -> None:
-        self._peaceful[:] = False
-        self._peaceful_shown = False
-        if self._blstats[BL.CONDITION] & _HALLUCINATING:
+    def _look_for_peaceful(self, shown: bytes) -> None:
+        blstats, glyphs = self._blstats, self._glyphs
+        if blstats[BL.CONDITION] & _HALLUCINATING:
             return  # NetHack's look command then does not tell either
-        columns = tables.MAP_SHAPE[1]
-        hero = self._blstats[BL.Y] * columns + self._blstats[BL.X]
-        for cell in cells.tolist():
-            pet = tables.PET_OFF <= self._glyphs.item(cell) < tables.DETECT_OFF
-            if not pet and cell != hero and self._internals.is_peaceful(*divmod(cell, columns)):  # type: ignore[union-attr]
-                self._peaceful.flat[cell] = True
-                self._peaceful_shown = True
+        hero = blstats[_Y] * _COLUMNS + blstats[_X]
+        cell = shown.find(1)
+        while cell >= 0:
+            if cell != hero and not _FIRST_PET <= glyphs.item(cell) < _FIRST_DETECTED:
+                row, column = divmod(cell, _COLUMNS)
+                if self._internals.is_peaceful(row, column):  # type: ignore[union-attr]
+                    self._peaceful[row, column] = True
+                    self._peaceful_shown = True
+            cell = shown.find(1, cell + 1)
 
     def _end(self, texts: list[str]) -> Step:
         np.copyto(self._block, self._last_alive)
         text = "  ".join(filter(None, texts))
-        self._last = Step(self._observation, text, True, True, EndStatus.DEATH, self._blstats[BL.SCORE])
+        self._last = Step(self._observation, text, True, True, EndStatus.DEATH, self._blstats[_SCORE])
         return self._last
 
 
@@ -400,6 +409,11 @@ def _one_block(shapes: Mapping[str, tuple[tuple[int, ...], type]]) -> tuple[np.n
 
 def _text(message: memoryview) -> str:
     return bytes(message).partition(b"\0")[0].decode("latin-1").replace("\n", " ").strip()
+
+
+def _asks_place(texts: list[str]) -> bool:
+    """Whether a place on the map is asked for, which none of NLE's flags tells."""
+    return bool(texts) and _PLACE_QUESTION in texts[-1]
 
 
 def _reply(question: str, command: str) -> int:
