@@ -105,12 +105,12 @@ class Stage:
         artifacts.write_json(self.output(f"metrics/{self.name}.json"), {self.name: artifacts.rounded(values)})
 
     def write_curve(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write metrics/<stage>/<name>.csv, one line a row; the first row's keys are the columns of all."""
+        """Write plots/<stage>_<name>.csv, one line a row; the first row's keys are the columns of all."""
         text = io.StringIO()
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(artifacts.rounded(row) for row in rows)
-        artifacts.write_bytes(self.output(f"metrics/{self.name}/{name}.csv"), text.getvalue().encode())
+        artifacts.write_bytes(self.output(f"plots/{self.name}_{name}.csv"), text.getvalue().encode())
 
     def check_unchanged(self) -> None:
         """Raises Changed if parameters, code or data differ from what this run read when it started.
