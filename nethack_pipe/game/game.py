@@ -41,7 +41,7 @@ _OWN_KEYS: dict[str, tuple[tuple[int, ...], type]] = {
 _GAMEOVER, _IN_MOVELOOP = 0, 3
 _ASKS_CHOICE, _ASKS_TEXT, _WAITS = 1, 2, 3
 
-_ESC, _RETURN, _SPACE = 27, 13, 32
+_ESC, _SPACE = 27, 32
 _SELECT_ALL = ord(".")
 _PLACE_QUESTION = "(For instructions type a"
 _MAX_PROMPTS = 2000  # after one command; a long disclosure at the end of a game has some tens
@@ -184,10 +184,10 @@ class Game:
         self._playground.clear()
         self._nle.set_initial_seeds(core, disp, False, self._lgen)
         self._nle.reset()
-        self._internals = Internals(self._nethack.dlpath)
         while not self._program_state[_IN_MOVELOOP]:
             self._press(_SPACE)
-        self._internals.check()
+        # Not earlier: NetHack may ask for a key before it has made the hero, and then looks at the clock.
+        self._internals = Internals(self._nethack.dlpath)
         texts = [_text(self._message)]
         self._answer_prompts("", None, texts)
         self._clock = self._internals.clock()
@@ -317,7 +317,7 @@ class Game:
             if internal[_WAITS]:
                 # Of a menu that a pickup brings, everything is chosen; --More-- does not mind the extra key.
                 selected = name == "pickup" and not selected
-                key = _SELECT_ALL if selected else _RETURN
+                key = _SELECT_ALL if selected else _SPACE
             elif internal[_ASKS_CHOICE]:
                 question = _text(self._message)
                 if answer is not None and question.startswith(("In what direction?", "What do you want to ")):

@@ -1,7 +1,7 @@
 """The few variables inside NetHack's memory that NLE's observations leave out.
 
 Offsets are those of NetHack 3.6's structs (include/monst.h, rm.h, obj.h) as every 64-bit build of NLE 1.3.0 lays them
-out; `Internals.check` refuses a build where the hero's first movement points are not where they should be.
+out; `Internals` refuses a build where the hero's first movement points are not where they should be.
 """
 
 import ctypes
@@ -26,8 +26,9 @@ BIRTHDAY = 1_000_000_000
 
 
 class Internals:
-    """A window on the variables of one game. Valid until the game's next reset or close: make a new one after a reset.
+    """A window on the variables of one game, and the calendar's last influence pinned.
 
+    To be made when the game awaits its first command; valid until its next reset or close.
     `dlpath` is the path from which NLE loaded this game's own copy of its library.
     """
 
@@ -44,6 +45,12 @@ class Internals:
             dlclose(library._handle)
         pointers = ctypes.c_uint64 * (_LEVEL_COLUMNS * _LEVEL_ROWS)
         self._monsters = memoryview(pointers.from_address(monsters)).cast("B").cast("Q")
+        if self.clock() != (1, _NORMAL_SPEED):
+            raise RuntimeError(
+                "this build of NLE lays out NetHack's structs in another way: turn and movement points are "
+                f"{self.clock()} at the start of a game instead of (1, {_NORMAL_SPEED}); nle 1.3.0 from its 64-bit "
+                "wheels is needed"
+            )
 
     def clock(self) -> tuple[int, int]:
         """The turn and the hero's movement points. They stay as they are exactly when an action took no time.
@@ -51,15 +58,6 @@ class Internals:
         A command that takes time costs 12 points; when fewer are left a new turn begins.
         """
         return self._moves.value, self._movement.value
-
-    def check(self) -> None:
-        """RuntimeError unless the offsets suit this build of NLE. To be called when the first command is awaited."""
-        if self.clock() != (1, _NORMAL_SPEED):
-            raise RuntimeError(
-                "this build of NLE lays out NetHack's structs in another way: turn and movement points are "
-                f"{self.clock()} at the start of a game instead of (1, {_NORMAL_SPEED}); nle 1.3.0 from its 64-bit "
-                "wheels is needed"
-            )
 
     def is_peaceful(self, row: int, column: int) -> bool:
         """Whether the monster that is at this place of the map now is peaceful (or tame)."""

@@ -1,0 +1,79 @@
+"""Playing and comparing games in tests."""
+
+import ctypes
+import hashlib
+import random
+from collections.abc import Callable, Sequence
+
+from nethack_pipe.game.actions import ACTIONS
+from nethack_pipe.game.game import Game, Step
+
+WIZARD_KEYS = ("glyphs", "chars", "colors", "blstats", "message", "inv_strs", "inv_letters", "inv_oclasses", "tty_chars")
+
+
+def digest(step: Step) -> str:
+    """A hash of everything in a step."""
+    sha = hashlib.sha256()
+    for key in sorted(step.observation):
+        array = step.observation[key]
+        sha.update(f"{key}{array.shape}{array.dtype}".encode())
+        sha.update(array.tobytes())
+    sha.update(repr((step.text, step.took_time, step.done, int(step.end_status), step.score)).encode())
+    return sha.hexdigest()
+
+
+def random_actions(seed: int, count: int, names: Sequence[str] = ACTIONS) -> list[str]:
+    return random.Random(seed).choices(names, k=count)
+
+
+def play(
+    game: Game, seed: int, actions: Sequence[str], before_step: Callable[[Game], object] = lambda game: None
+) -> list[str]:
+    """The digests of reset and of every step, to the end of the actions or of the game."""
+    digests = [digest(game.reset(seed))]
+    for action in actions:
+        if game.last.done:
+            break
+        before_step(game)
+        digests.append(digest(game.step(action)))
+    return digests
+
+
+def press(game: Game, keys: str) -> Step:
+    """Type raw keys that no action gives (wizard mode's commands), then leave every prompt."""
+    for key in keys:
+        game._press(ord(key))
+    texts: list[str] = []
+    game._answer_prompts("", None, texts)
+    return game._end(texts) if game._is_done() else game._finish(texts, took_time=True)
+
+
+def go_to_level(game: Game, level: int) -> Step:
+    """Teleport to a level of the main dungeon. The game must be in wizard mode."""
+    return press(game, f"\x16{level}\r")
+
+
+def give_up(game: Game) -> Step:
+    """Quit the game by NetHack's own command."""
+    step = press(game, "\xf1y")
+    assert step.done and game.how == "QUIT"
+    return step
+
+
+def monsters(game: Game) -> list[tuple[int, int]]:
+    """Place and kind of every monster on the level, whether the hero sees it or not."""
+    pointers = game._internals._monsters  # type: ignore[union-attr]
+    return [(i, ctypes.c_short.from_address(pointers[i] + 20).value) for i in range(len(pointers)) if pointers[i]]
+
+
+def tour(game: Game, seed: int, levels: Sequence[int], steps: int = 15) -> list[str]:
+    """Visit levels in wizard mode, `steps` random actions on each; the digests of all steps and inhabitants."""
+    digests = [digest(game.reset(seed))]
+    for i, level in enumerate(levels):
+        digests.append(digest(go_to_level(game, level)))
+        digests.append(repr(monsters(game)))
+        for action in random_actions(1000 * seed + i, steps):
+            if game.last.done:
+                return digests
+            digests.append(digest(game.step(action)))
+    return digests
