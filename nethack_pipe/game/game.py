@@ -17,7 +17,7 @@ import numpy as np
 from nle import nethack
 
 from nethack_pipe.game import fork, tables
-from nethack_pipe.game.actions import ITEM_COMMANDS, KEYS, TARGETED, name_of, targets
+from nethack_pipe.game.actions import ACTIONS, ITEM_COMMANDS, KEYS, TARGETED, name_of, targets
 from nethack_pipe.game.internals import Internals
 from nethack_pipe.game.playground import Playground
 from nethack_pipe.game.tables import BL
@@ -47,7 +47,7 @@ _PLACE_QUESTION = "(For instructions type a"
 _MAX_PROMPTS = 2000  # after one command; a long disclosure at the end of a game has some tens
 
 _SIMPLE_KEYS = {name: key for name, key in KEYS.items() if name not in TARGETED}
-_BY_INDEX = dict(enumerate(KEYS))
+_BY_INDEX = dict(enumerate(ACTIONS))
 # Monster glyphs from 0: normal ones, pets, the "I" of unseen ones, detected ones; then comes something else.
 _FIRST_PET, _FIRST_DETECTED = tables.PET_OFF, tables.DETECT_OFF
 _FIRST_NO_MONSTER = np.array(tables.BODY_OFF, dtype=np.int16)
