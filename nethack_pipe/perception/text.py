@@ -115,9 +115,9 @@ def target(change: Delta) -> str:
     )
 
 
-_NUMBER = r"(same|[+-]\d+)"
+_NUMBER = r"(same|[+-][0-9]{1,9})"
 _TARGET = re.compile(
-    rf"pos:\((-?\d+),(-?\d+)\) \| hp:{_NUMBER} \| gold:{_NUMBER} \| depth:{_NUMBER}"
+    rf"pos:\((-?[0-9]{{1,2}}),(-?[0-9]{{1,2}})\) \| hp:{_NUMBER} \| gold:{_NUMBER} \| depth:{_NUMBER}"
     rf" \| alive:(yes|no) \| explored:{_NUMBER} \| msg:(.*)"
 )
 

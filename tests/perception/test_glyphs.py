@@ -54,7 +54,7 @@ def test_monsters_are_all_that_netHack_calls_so_and_the_unseen():
 
 def test_monsters_of_every_letter_count():
     # Humans, demons, eels, dogs, golems, ghosts: letters that are no lower-case letters.
-    names = ("shopkeeper", "balrog", "giant eel", "newt", "iron golem", "ghost", "long worm tail", "lichen", "Elvenking")
+    names = ("shopkeeper", "balrog", "giant eel", "newt", "iron golem", "ghost", "lichen", "Elvenking")
     for name in names:
         assert glyphs.IS_MONSTER[monster(name)] and glyphs.MONSTER_TILE[monster(name)] == Tile.HOSTILE
         assert tables.MONSTER_NAMES[glyphs.MONSTER_OF[pet(name)]] == name
@@ -63,7 +63,7 @@ def test_monsters_of_every_letter_count():
 
 
 def test_objects_bodies_statues_and_boulders():
-    boulder = ALL == thing("boulder")
+    boulder = np.arange(ALL.size) == thing("boulder")
     lies = of("glyph_is_object") & ~of("glyph_is_statue") & ~boulder
     assert np.array_equal(glyphs.IS_ITEM[:-1], lies)
     assert lies[body("newt")] and lies[thing("dagger")]

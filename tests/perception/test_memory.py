@@ -333,19 +333,38 @@ def test_an_item_that_nobody_saw_is_known_from_netHacks_words(text):
     assert story.show("|.)@|", "east").new_items == 0
 
 
-def test_a_remembered_item_that_is_not_there_is_forgotten():
-    # The kitten on it took or ate it, and swapped places with the hero. NetHack names what lies underfoot.
+@pytest.mark.parametrize(
+    "text",
+    [
+        "c - a dagger.",
+        "You have a little trouble lifting c - a dagger.  Your movements are slowed slightly because of your load.",
+        "You have much trouble lifting a dagger.  Continue? [ynq] (q)  You have much trouble lifting c - a dagger.",
+        "You have extreme difficulty lifting c - a dagger.",
+    ],
+)
+def test_what_was_picked_up_with_trouble_was_picked_up(text):
     story = Story()
-    story.show("|@%.|")
-    story.show("|@f.|", "wait")
-    scene = story.show("|f@.|", "east", "You swap places with Kitty.")
-    assert not scene.item_here and scene.items_in_view == 0
+    story.show("|@).|")
+    story.show("|.@.|", "east", "You see here a dagger.")
+    scene = story.show("|.@.|", "pickup", text)
+    assert scene.picked_up and not scene.item_here and scene.items_in_view == 0
+
+
+def test_what_is_too_heavy_goes_on_lying_here():
+    story = Story()
+    story.show("|@).|")
+    story.show("|.@.|", "east", "You see here a large box.")
+    text = "There is a large box here, but you cannot carry any more."
+    scene = story.show("|.@.|", "pickup", text, took_time=False)
+    assert scene.item_here and not scene.picked_up
 
 
 def test_nothing_here_to_pick_up_is_believed():
+    # The kitten on it took or ate it, and swapped places with the hero.
     story = Story()
     story.show("|@%.|")
-    story.show("|.@.|", "east", "You see here an apple.")
+    story.show("|@f.|", "wait")
+    assert story.show("|f@.|", "east", "You swap places with Kitty.").item_here
     scene = story.show("|.@.|", "pickup", "There is nothing here to pick up.", took_time=False)
     assert not scene.item_here and not scene.picked_up
 
