@@ -85,7 +85,8 @@ class Frontier:
         scene, level, legal = game.scene, game.memory.level, game.legal
         blocked = self._blocked[slot].setdefault(scene.level, np.zeros(level.tiles.shape, dtype=bool))
         self._note_bump(game, blocked)
-        if self.task == "resource" and "pickup" in legal:
+        # What could not be lifted just now will not be lifted by trying again.
+        if self.task == "resource" and "pickup" in legal and (scene.action != "pickup" or scene.picked_up):
             return "pickup"
         if self.task == "descend" and "down" in legal:
             return "down"
