@@ -1,0 +1,148 @@
+"""The actor-critic network, and the policy that acts with it from its exported files: torch only, no Sample Factory.
+
+Training (`nethack_pipe.appo.model`) wraps this very network, so what was trained and what acts are one definition.
+An exported policy is a folder with `policy.safetensors` (the network's weights) and `config.json` (`NetworkConfig`
+under "network", beside what the policy was trained for).
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+WEIGHTS_FILE = "policy.safetensors"
+CONFIG_FILE = "config.json"
+MASKED_LOGIT = -1e9  # its probability is exactly 0 in float32, its entropy term too, where -inf would give nan
+_ACTIVATIONS = {"elu": nn.ELU, "relu": nn.ReLU, "tanh": nn.Tanh}
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """The sizes that fix every weight's shape, by Sample Factory's names."""
+
+    observation_size: int
+    num_actions: int
+    encoder_mlp_layers: tuple[int, ...]
+    nonlinearity: str  # elu, relu or tanh
+    use_rnn: bool
+    rnn_type: str  # gru or lstm
+    rnn_size: int
+
+    @property
+    def state_size(self) -> int:
+        """Numbers of recurrent state per game; 1 (unused) without a recurrent core, as in Sample Factory."""
+        if not self.use_rnn:
+            return 1
+        return self.rnn_size * (2 if self.rnn_type == "lstm" else 1)
+
+
+class ActorCriticNetwork(nn.Module):
+    """MLP encoder, recurrent core or none, one linear head for the policy and one for the value."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.config = config
+        layers: list[nn.Module] = []
+        size = config.observation_size
+        for width in config.encoder_mlp_layers:
+            layers += [nn.Linear(size, width), _ACTIVATIONS[config.nonlinearity]()]
+            size = width
+        self.encoder = nn.Sequential(*layers)
+        self.encoder_size = size
+        self.rnn: nn.GRU | nn.LSTM | None = None
+        if config.use_rnn:
+            self.rnn = {"gru": nn.GRU, "lstm": nn.LSTM}[config.rnn_type](size, config.rnn_size)
+            size = config.rnn_size
+        self.policy_head = nn.Linear(size, config.num_actions)
+        self.value_head = nn.Linear(size, 1)
+
+    def core(self, features: Tensor | PackedSequence, state: Tensor) -> tuple[Any, Tensor]:
+        """One step of a batch (features (B, F)) or whole sequences (packed) from `state` (B, state_size).
+
+        Returns the core's outputs in the same form, and the new state.
+        """
+        if self.rnn is None:
+            return features, state
+        inputs = features if isinstance(features, PackedSequence) else features.unsqueeze(0)
+        if isinstance(self.rnn, nn.LSTM):
+            hidden, cell = state.unsqueeze(0).split(self.config.rnn_size, dim=2)
+            outputs, (hidden, cell) = self.rnn(inputs, (hidden.contiguous(), cell.contiguous()))
+            new_state = torch.cat((hidden, cell), dim=2)
+        else:
+            outputs, new_state = self.rnn(inputs, state.unsqueeze(0).contiguous())
+        if not isinstance(features, PackedSequence):
+            outputs = outputs.squeeze(0)
+        return outputs, new_state.squeeze(0)
+
+    def masked_logits(self, core_output: Tensor, mask: Tensor) -> Tensor:
+        """Logits (B, A) in which the actions that `mask` (B, A; 1 allowed, 0 forbidden) forbids have no probability."""
+        return self.policy_head(core_output).masked_fill(mask < 0.5, MASKED_LOGIT)
+
+    def values(self, core_output: Tensor) -> Tensor:
+        """State values (B,), in the scaled rewards of training."""
+        return self.value_head(core_output).squeeze(-1)
+
+
+class ActorCriticPolicy:
+    """Acts for many games at once, each with its own recurrent state and its own random stream."""
+
+    def __init__(self, network: ActorCriticNetwork, config: dict[str, Any]) -> None:
+        self.network = network.eval()
+        self.config = config
+        self.actions: tuple[str, ...] = tuple(config["actions"])
+
+    @classmethod
+    def load(cls, folder: Path) -> "ActorCriticPolicy":
+        """The policy exported to `folder`. Raises ValueError when its weights are not those of its config."""
+        config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+        sizes = config["network"]
+        network = ActorCriticNetwork(
+            NetworkConfig(**{**sizes, "encoder_mlp_layers": tuple(sizes["encoder_mlp_layers"])})
+        )
+        try:
+            network.load_state_dict(load_file(folder / WEIGHTS_FILE))
+        except RuntimeError as error:
+            raise ValueError(f"{folder / WEIGHTS_FILE} does not hold the network of {CONFIG_FILE}: {error}") from None
+        return cls(network, config)
+
+    def initial_state(self, num_games: int) -> Tensor:
+        """Recurrent states (num_games, state_size) float32 of games that begin."""
+        return torch.zeros(num_games, self.network.config.state_size)
+
+    @torch.no_grad()
+    def logits(self, obs: Tensor, mask: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """One step of B games: obs (B, D) float32, mask (B, A), state (B, state_size) -> masked logits (B, A), state.
+
+        Each game goes through the network by itself: the rounding of a matrix product depends on how many rows it has,
+        and a game must be the same game in any company.
+        """
+        rows = [self._logits(*row) for row in zip(obs.split(1), mask.split(1), state.split(1), strict=True)]
+        logits, states = zip(*rows, strict=True)
+        return torch.cat(logits), torch.cat(states)
+
+    def _logits(self, obs: Tensor, mask: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        core_output, new_state = self.network.core(self.network.encoder(obs), state)
+        return self.network.masked_logits(core_output, mask), new_state
+
+    @staticmethod
+    def generator(seed: int) -> torch.Generator:
+        """The random stream of one game, for `sample`."""
+        return torch.Generator().manual_seed(seed)
+
+    @staticmethod
+    def sample(logits: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
+        """One action a game (B,) int64: row i of `logits` (B, A) is drawn from with generators[i] only."""
+        probabilities = torch.softmax(logits, dim=-1)
+        draws = [torch.multinomial(row, 1, generator=g) for row, g in zip(probabilities, generators, strict=True)]
+        return torch.cat(draws)
+
+    @staticmethod
+    def argmax(logits: Tensor) -> Tensor:
+        """The likeliest action of each game (B,) int64."""
+        return logits.argmax(dim=-1)

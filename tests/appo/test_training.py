@@ -1,0 +1,302 @@
+"""Small trainings with Sample Factory, in this process and as programs that are killed, interrupted and resumed."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import torch
+from sample_factory.algo.utils.rl_utils import prepare_and_normalize_obs
+
+from nethack_pipe.appo import runner
+from nethack_pipe.appo.export import export
+from nethack_pipe.appo.model import MaskedActorCritic, make_actor_critic
+from nethack_pipe.appo.vector_env import GameError
+from nethack_pipe.policies.actor_critic import ActorCriticNetwork, ActorCriticPolicy
+from tests.helpers import emulate
+from tests.helpers.toy_env import NUM_ACTIONS, OBSERVATION_SIZE, SEED_MODULUS, ToyEnv
+from tests.helpers.toy_training import OPTIONS, digest, train
+
+CORES: list[dict[str, Any]] = [
+    {"use_rnn": True, "rnn_type": "gru"},
+    {"use_rnn": True, "rnn_type": "lstm"},
+    {"use_rnn": False, "recurrence": 1},
+]
+ACTIONS = [f"action-{index}" for index in range(NUM_ACTIONS)]
+
+
+def settings(**changes: Any) -> Any:
+    cfg = runner._configuration(OPTIONS | changes, Path("unused"))
+    cfg.seed = 3
+    return cfg
+
+
+def model(**changes: Any) -> MaskedActorCritic:
+    env = ToyEnv()
+    made = make_actor_critic(settings(**changes), env.observation_space, env.action_space)
+    assert isinstance(made, MaskedActorCritic)
+    return made
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> runner.Trained:
+    """1024 frames in two segments, one game process."""
+    return train(tmp_path_factory.mktemp("undisturbed"))
+
+
+# --- what is learned, and that it is the same every time
+
+
+def test_a_training_has_the_frames_and_games_it_should(undisturbed: runner.Trained) -> None:
+    assert [row["frames"] for row in undisturbed.rows] == list(range(128, 1025, 128))
+    seeds = [seed for row in undisturbed.rows for seed in row["episodes"]["seed"]]
+    assert len(seeds) > 50 and len(set(seeds)) == len(seeds)
+    # Each segment plays its own games: game 3 begins the one after 512 frames with the seed of this number.
+    expected = runner.seeds.game_seed(7, "train", "appo", runner.first_game(512) + 3) % SEED_MODULUS
+    late = [seed for row in undisturbed.rows if row["frames"] > 512 for seed in row["episodes"]["seed"]]
+    assert expected in late
+
+
+def test_two_runs_and_two_processes_give_the_same_bytes(undisturbed: runner.Trained, tmp_path: Path) -> None:
+    assert digest(train(tmp_path / "again")) == digest(undisturbed)
+    assert digest(train(tmp_path / "two", processes=2)) == digest(undisturbed)
+    assert digest(train(tmp_path / "other", seed=8)) != digest(undisturbed)
+
+
+def test_the_return_rises(tmp_path: Path) -> None:
+    rows = train(
+        tmp_path, frames=25600, segment=12800, num_envs_per_worker=16, learning_rate=3e-3, batch_size=256, num_epochs=4,
+        use_rnn=False, recurrence=1, linear_decay=False,
+    ).rows  # fmt: skip
+
+    def per_step(part: list[Any]) -> float:
+        return sum(sum(r["episodes"]["reward"]) for r in part) / sum(sum(r["episodes"]["len"]) for r in part)
+
+    assert per_step(rows[:5]) < 0.2
+    assert per_step(rows[-5:]) > 0.45
+    assert rows[-1]["train"]["entropy"] < rows[0]["train"]["entropy"]
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_sampling_and_loss_agree_before_anything_is_learned(core: dict[str, Any], tmp_path: Path) -> None:
+    rows = train(tmp_path, **core, frames=256).rows
+    assert max(row["train"]["first_ratio_error"] for row in rows) < 1e-5
+    assert max(row["train"]["kl_divergence"] for row in rows) > 0
+
+
+def test_masks_that_only_sampling_knows_are_seen_in_the_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    masked = ActorCriticNetwork.masked_logits
+
+    def only_while_sampling(self: Any, core_output: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return self.policy_head(core_output) if torch.is_grad_enabled() else masked(self, core_output, mask)
+
+    monkeypatch.setattr(ActorCriticNetwork, "masked_logits", only_while_sampling)
+    assert train(tmp_path, frames=128).rows[0]["train"]["first_ratio_error"] > 0.1
+
+
+def test_without_masks_a_forbidden_action_is_drawn_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What every other training here shows by not raising: no forbidden action is ever drawn."""
+    monkeypatch.setattr(
+        ActorCriticNetwork, "masked_logits", lambda self, core_output, mask: self.policy_head(core_output)
+    )
+    with pytest.raises(GameError, match=r"(?s)the game with seed \d+ raised:.*action \d+ is forbidden"):
+        train(tmp_path, frames=128)
+
+
+def test_the_mask_is_not_normalised() -> None:
+    mask = np.zeros((16, NUM_ACTIONS), np.float32)
+    mask[:, :5] = 1  # actions that are always allowed
+    mask[::2, 5] = 1
+    actor_critic = model()
+    actor_critic.train()
+    for _ in range(20):
+        observation = {"obs": torch.randn(16, OBSERVATION_SIZE), "action_mask": torch.tensor(mask)}
+        seen = prepare_and_normalize_obs(actor_critic, observation)["action_mask"]
+    assert np.array_equal(seen.numpy(), mask)
+    cfg = settings()
+    cfg.normalize_input = True
+    env = ToyEnv()
+    with pytest.raises(ValueError, match="normalize_input must be off"):
+        make_actor_critic(cfg, env.observation_space, env.action_space)
+
+
+def test_segments() -> None:
+    options = {"batch_size": 100, "num_batches_per_epoch": 2, "serial_mode": True}
+    assert runner.boundaries(options, 1000, 400) == [400, 800, 1000]
+    assert runner.boundaries(options, 1001, 599) == [400, 800, 1200]
+    assert runner.boundaries(options, 1, 1) == [200]
+    assert runner.boundaries(options | {"serial_mode": False}, 1000, 400) == [1000]
+
+
+# --- what was trained acts without Sample Factory
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_the_exported_policy_is_sample_factorys_model(core: dict[str, Any], tmp_path: Path) -> None:
+    actor_critic = model(**core).eval()
+    weights = {name.removeprefix("network."): value for name, value in actor_critic.state_dict().items()}
+    export(tmp_path, runner.Trained(actor_critic.network.config, weights, []), ACTIONS, {"action_set": "toy"})
+    policy = ActorCriticPolicy.load(tmp_path)
+    assert policy.actions == tuple(ACTIONS) and policy.config["action_set"] == "toy"
+    random = np.random.default_rng(0)
+    state, expected_state = policy.initial_state(6), torch.zeros(6, policy.network.config.state_size)
+    for _ in range(5):
+        obs = torch.tensor(random.normal(size=(6, OBSERVATION_SIZE)).astype(np.float32))
+        mask = torch.tensor((random.random((6, NUM_ACTIONS)) < 0.5).astype(np.float32))
+        mask[:, 2] = 1
+        with torch.no_grad():
+            result = actor_critic({"obs": obs, "action_mask": mask}, expected_state)
+        logits, state = policy.logits(obs, mask, state)
+        expected_state = result["new_rnn_states"]
+        torch.testing.assert_close(logits, result["action_logits"], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(state, expected_state, rtol=1e-5, atol=1e-5)
+        assert (torch.softmax(logits, -1)[mask == 0] == 0).all()
+        assert mask.gather(1, policy.argmax(logits)[:, None]).all()
+
+
+def test_a_game_is_the_same_in_any_company(undisturbed: runner.Trained, tmp_path: Path) -> None:
+    export(tmp_path, undisturbed, ACTIONS, {})
+    policy = ActorCriticPolicy.load(tmp_path)
+    random = torch.Generator().manual_seed(1)
+    obs, mask = torch.randn(40, OBSERVATION_SIZE, generator=random), torch.ones(40, NUM_ACTIONS)
+    mask[:, 3] = 0
+    together, states = policy.logits(obs, mask, policy.initial_state(40))
+    drawn = policy.sample(together, [policy.generator(seed) for seed in range(40)])
+    for first, last in ((0, 1), (3, 10), (10, 40)):
+        alone, state = policy.logits(obs[first:last], mask[first:last], policy.initial_state(last - first))
+        assert torch.equal(alone, together[first:last]) and torch.equal(state, states[first:last])
+        assert torch.equal(policy.sample(alone, [policy.generator(s) for s in range(first, last)]), drawn[first:last])
+    assert 3 not in drawn.tolist() and len(set(drawn.tolist())) > 5
+
+
+def test_weights_of_another_network_are_refused(undisturbed: runner.Trained, tmp_path: Path) -> None:
+    export(tmp_path, undisturbed, ACTIONS, {})
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["network"]["rnn_size"] = 16
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="does not hold the network of config.json"):
+        ActorCriticPolicy.load(tmp_path)
+    with pytest.raises(ValueError, match="2 action names for a policy of 13 actions"):
+        export(tmp_path, undisturbed, ACTIONS[:2], {})
+
+
+# --- trouble
+
+
+def start(folder: Path, **values: Any) -> subprocess.Popen[str]:
+    arguments = [f"{name}={json.dumps(value)}" for name, value in values.items()]
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.helpers.toy_training", str(folder), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        start_new_session=True,
+    )
+
+
+def wait_for_frames(folder: Path, frames: int, process: subprocess.Popen[str]) -> None:
+    path = folder / "progress.jsonl"
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        assert process.poll() is None, process.communicate()[1][-3000:]
+        if path.exists() and re.search(rf'"frames": {frames},', path.read_text()):
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"frame {frames} was not reached within a minute")
+
+
+def assert_none_left(children: list[psutil.Process]) -> None:
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert alive == []
+
+
+LONG = {"frames": 4096, "segment": 1024}
+
+
+@pytest.fixture(scope="module")
+def long_digest(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return digest(train(tmp_path_factory.mktemp("long"), **LONG))
+
+
+def test_killed_half_way_it_resumes_to_the_same_bytes(tmp_path: Path, long_digest: str) -> None:
+    process = start(tmp_path, **LONG)
+    wait_for_frames(tmp_path, 2048 + 256, process)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.communicate()
+    assert children
+    assert_none_left(children)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").glob("*.pt"))[-1] == "frames_000000002048.pt"
+    rows = [json.loads(line)["frames"] for line in (tmp_path / "progress.jsonl").read_text().splitlines()]
+    assert max(rows) < 4096
+    assert digest(train(tmp_path, **LONG)) == long_digest
+
+
+def test_a_damaged_checkpoint_costs_one_segment_but_no_byte(
+    tmp_path: Path, long_digest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tmp_path, **LONG)
+    last = tmp_path / "checkpoints" / "frames_000000004096.pt"
+    last.write_bytes(last.read_bytes()[:1000])
+    assert digest(train(tmp_path, **LONG)) == long_digest
+    assert f"WARNING: {last}: not a whole checkpoint; training goes back" in capsys.readouterr().err
+
+
+def test_interrupted_it_fails_and_keeps_its_checkpoint(tmp_path: Path) -> None:
+    process = start(tmp_path, **LONG)
+    wait_for_frames(tmp_path, 1024 + 128, process)
+    children = psutil.Process(process.pid).children(recursive=True)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode != 0
+    assert_none_left(children)
+    assert (tmp_path / "checkpoints" / "frames_000000001024.pt").exists()
+
+
+@pytest.mark.parametrize(("trouble", "words"), [("raise", "a troublesome game"), ("die", "died with its process")])
+def test_a_game_in_trouble_ends_training_with_its_seed(trouble: str, words: str, tmp_path: Path) -> None:
+    begin = time.monotonic()
+    with pytest.raises(GameError, match=rf"(?s)the game with seed \d+ .*{words}"):
+        train(tmp_path, trouble=trouble, processes=2)
+    assert time.monotonic() - begin < 15
+    assert not [child for child in psutil.Process().children(recursive=True) if "spawn_main" in child.cmdline()[-1:]]
+
+
+PARALLEL = {"serial_mode": False, "async_rl": True, "num_envs_per_worker": 4}
+
+
+@pytest.mark.slow
+def test_sample_factorys_own_processes_train(tmp_path: Path) -> None:
+    trained = train(tmp_path, **PARALLEL)
+    assert trained.rows[-1]["frames"] >= 1024
+    assert all(torch.isfinite(weight).all() for weight in trained.weights.values())
+    assert max(row["train"]["kl_divergence"] for row in trained.rows) > 0
+
+
+@pytest.mark.slow
+def test_a_game_in_trouble_ends_sample_factorys_own_processes(tmp_path: Path) -> None:
+    with pytest.raises(runner.TrainingError, match=r"the process rollout_proc\d died: the game with seed \d+ raised"):
+        train(tmp_path, **PARALLEL, num_workers=2, trouble="raise", frames=100_000)
+    children = [child for child in psutil.Process().children(recursive=True) if "spawn_main" in str(child.cmdline())]
+    assert_none_left(children)
+
+
+@emulate.needs_qemu
+def test_any_processor_trains_the_same_bytes(tmp_path: Path) -> None:
+    def run(name: str, **how: Any) -> str:
+        return emulate.run_python(["-m", "tests.helpers.toy_training", str(tmp_path / name), "frames=256"], **how)
+
+    native = run("native")
+    assert re.fullmatch(r"[0-9a-f]{64}\n", native)
+    assert run("native again", environment={"PYTHONHASHSEED": "5"}) == native
+    assert run("haswell", cpu="Haswell") == native
+    assert run("native, cure out", portable_math=False) != run("haswell, cure out", cpu="Haswell", portable_math=False)

@@ -1,0 +1,64 @@
+"""`python -m tests.helpers.toy_training FOLDER [NAME=VALUE ...]`: a small training on ToyEnv, as a program of its own.
+
+Values are JSON. Sample Factory's options by their names; also frames, segment, seed, processes, trouble.
+The last line it prints is the SHA-256 of the trained weights.
+"""
+
+import hashlib
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+OPTIONS: dict[str, Any] = {
+    "num_workers": 1,
+    "num_envs_per_worker": 8,
+    "rollout": 16,
+    "recurrence": 8,
+    "batch_size": 64,
+    "num_batches_per_epoch": 2,
+    "num_epochs": 2,
+    "shuffle_minibatches": True,
+    "learning_rate": 1e-3,
+    "encoder_mlp_layers": [32],
+    "nonlinearity": "elu",
+    "use_rnn": True,
+    "rnn_type": "gru",
+    "rnn_size": 32,
+    "serial_mode": True,
+    "async_rl": False,
+    "device": "cpu",
+}
+
+
+def train(folder: Path, **changes: Any) -> Any:
+    """The `Trained` of a small training in `folder`."""
+    from nethack_pipe.appo import runner
+    from tests.helpers.toy_env import ToyEnv
+
+    own = {"frames": 1024, "segment": 512, "seed": 7, "processes": 1, "trouble": "", "linear_decay": True}
+    own |= {name: changes.pop(name) for name in list(changes) if name in own}
+    return runner.train(
+        partial(ToyEnv, own["trouble"]),
+        OPTIONS | changes,
+        seed=own["seed"],
+        train_for_env_steps=own["frames"],
+        segment_env_steps=own["segment"],
+        linear_decay=own["linear_decay"],
+        scratch=folder,
+        num_processes=own["processes"],
+    )
+
+
+def digest(trained: Any) -> str:
+    """SHA-256 over all weights and all rows."""
+    hashed = hashlib.sha256(json.dumps(trained.rows, sort_keys=True).encode())
+    for name in sorted(trained.weights):
+        hashed.update(name.encode() + trained.weights[name].numpy().tobytes())
+    return hashed.hexdigest()
+
+
+if __name__ == "__main__":
+    changes = dict(argument.split("=", 1) for argument in sys.argv[2:])
+    print(digest(train(Path(sys.argv[1]), **{name: json.loads(value) for name, value in changes.items()})))
