@@ -1,6 +1,7 @@
 """Made-up moments of a game: maps painted in characters, shown to a real `Memory` as `Game` would show them."""
 
 import textwrap
+from typing import Any
 
 import numpy as np
 
@@ -157,3 +158,31 @@ class Story:
         status = EndStatus.DEATH if died else EndStatus.RUNNING
         self.step = Step(self.observation, text, took_time, died, status, int(self.stats[BL.SCORE]))
         return self.memory.update(self.step, action)
+
+
+class Painted:
+    """Stands in for a `Game`: its next step leads to what was painted last, whatever the action."""
+
+    def __init__(self) -> None:
+        self.story = Story()
+
+    def paint(self, painting: str, action: str | None = None, text: str = "", **changes: Any) -> None:
+        """As `Story.show`."""
+        self.story.show(painting, action, text, **changes)
+
+    def carry(self, *items: tuple[str, int, bool]) -> None:
+        """The inventory from now on: (letter, object class, whether it is worn) of each item."""
+        letters, classes, worn = (self.story.observation[key] for key in ("inv_letters", "inv_oclasses", "inv_worn"))
+        letters[:], classes[:], worn[:] = 0, tables.MAXOCLASSES, False
+        for i, (letter, kind, is_worn) in enumerate(items):
+            letters[i], classes[i], worn[i] = ord(letter), kind, is_worn
+
+    @property
+    def last(self) -> Step:
+        return self.story.step
+
+    def reset(self, seed: int) -> Step:
+        return self.story.step
+
+    def step(self, action: str) -> Step:
+        return self.story.step

@@ -1,0 +1,242 @@
+"""SkillEnv: Gymnasium's own checks, seeding, masks, ends of episodes, rewards."""
+
+import random
+import warnings
+
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from nethack_pipe.game.actions import ACTION_SETS
+from nethack_pipe.perception import features
+from nethack_pipe.policies.scripted import Frontier
+from nethack_pipe.tasks import rewards
+from nethack_pipe.tasks.env import EnvConfig, SkillEnv
+from nethack_pipe.tasks.skills import ALLOWED, SKILLS
+
+
+@pytest.fixture
+def make():
+    made = []
+
+    def make(**config) -> SkillEnv:
+        made.append(SkillEnv(EnvConfig(**config)))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.close()
+
+
+def screen(env: SkillEnv) -> np.ndarray:
+    return env.playthrough.game.last.observation["glyphs"].copy()
+
+
+def play(env: SkillEnv, steps: int, seed: int = 0):
+    """Random legal steps; (observation, reward, terminated, truncated, info) of each."""
+    rng = random.Random(seed)
+    observation = env._observation()
+    for _ in range(steps):
+        action = rng.choice(np.flatnonzero(observation["action_mask"]).tolist())
+        result = env.step(action)
+        observation = result[0]
+        yield result
+        if result[2] or result[3]:
+            return
+
+
+@pytest.mark.parametrize("actions", ["reference", "compass"])
+def test_gymnasium_finds_nothing_to_complain_of(make, actions):
+    env = make(actions=actions)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(env, skip_render_check=True)
+    assert env.action_space.n == len(ACTION_SETS[actions])
+    assert env.observation_space["obs"].shape == (features.size(len(ACTION_SETS[actions])),)
+
+
+def test_it_renders_the_map(make):
+    env = SkillEnv(render_mode="ansi")
+    env.reset(seed=3)
+    rows = env.render().split("\n")
+    env.close()
+    assert len(rows) == 21 and {len(row) for row in rows} == {79} and any("@" in row for row in rows)
+
+
+# -- Seeds -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_seed_is_netHacks(make):
+    first, second = make(), make()
+    a, b = first.reset(seed=11)[0], second.reset(seed=11)[0]
+    assert np.array_equal(screen(first), screen(second)) and np.array_equal(a["obs"], b["obs"])
+    steps = zip(play(first, 60, seed=1), play(second, 60, seed=1), strict=True)
+    for (x, *rest), (y, *same) in steps:
+        assert np.array_equal(x["obs"], y["obs"]) and np.array_equal(x["action_mask"], y["action_mask"])
+        assert rest == same
+    assert np.array_equal(screen(first), screen(second))
+    screens = set()
+    for seed in range(6):
+        first.reset(seed=seed)
+        screens.add(screen(first).tobytes())
+    assert len(screens) == 6
+    first.reset(seed=11)
+    second.reset(seed=11)
+    assert np.array_equal(screen(first), screen(second)) and first.playthrough.game.seed == 11
+
+
+def test_without_a_seed_the_games_follow_the_environments_own_generator(make):
+    first, second = make(), make()
+    games = []
+    for env in (first, second):
+        env.reset(seed=5)
+        seeds = []
+        for _ in range(3):
+            env.reset()
+            seeds.append(env.playthrough.game.seed)
+        games.append(seeds)
+    assert games[0] == games[1] and len({5, *games[0]}) == 4
+    rng = np.random.default_rng(5)
+    assert games[0] == [int(rng.integers(2**62)) for _ in range(3)]
+    first.reset(seed=6)
+    first.reset()
+    assert first.playthrough.game.seed not in games[0]
+
+
+# -- Observations and masks --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheduler", ["rule_based", "random", "round_robin"])
+def test_masks_are_never_empty_and_observations_lie_in_their_space(make, scheduler):
+    env = make(actions="compass", skill_scheduler=scheduler, env_max_episode_steps=150)
+    names = env.action_names
+    skills = set()
+    for seed in range(3):
+        observation, info = env.reset(seed=seed)
+        assert env.observation_space.contains(observation) and info == {"skill": "explore"}
+        for observation, reward, _, _, _ in play(env, 150, seed):
+            mask = observation["action_mask"]
+            assert env.observation_space.contains(observation) and isinstance(reward, float)
+            allowed = {name for name, legal in zip(names, mask, strict=True) if legal}
+            assert {"wait", "search"} <= allowed <= ALLOWED[env.skill] & set(env.playthrough.legal)
+            assert allowed == ALLOWED[env.skill] & set(env.playthrough.legal)
+            assert np.array_equal(observation["obs"][-len(names) :], mask)
+            one_hot = observation["obs"][88:93]
+            assert one_hot[SKILLS.index(env.skill)] == 1 and one_hot.sum() == 1
+            skills.add(env.skill)
+    assert len(skills) >= 3
+
+
+def test_an_observation_is_the_callers_own(make):
+    env = make()
+    first, _ = env.reset(seed=8)
+    kept = {key: value.copy() for key, value in first.items()}
+    second = [step[0] for step in play(env, 20)]
+    assert all(np.array_equal(first[key], kept[key]) for key in kept)
+    assert not np.array_equal(first["obs"], second[-1]["obs"])
+
+
+# -- Skills ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_skill_lasts_eight_steps_and_is_the_one_that_is_paid(make):
+    env = make(skill_scheduler="round_robin", enabled_skills=("explore", "resource"), active_skill_bootstrap="resource")
+    env.reset(seed=4)
+    skills = []
+    before = env.playthrough.scene
+    for _, _, _, _, info in play(env, 40):
+        scene = env.playthrough.scene
+        expected = rewards.reward(info["skill"], before, scene.action, scene, env.config.rewards)
+        assert info["task_reward"] == pytest.approx(expected)
+        skills.append(info["skill"])
+        before = scene
+    assert skills[:8] == ["resource"] * 8
+    assert [skills[i] for i in range(0, 40, 8)] == [skills[i + 7] for i in range(0, 40, 8)]
+    assert "explore" in skills
+
+
+def test_one_skill_alone_stays(make):
+    env = make(enabled_skills=("descend",), active_skill_bootstrap="descend")
+    env.reset(seed=4)
+    assert {info["skill"] for *_, info in play(env, 30)} == {"descend"}
+
+
+# -- Ends --------------------------------------------------------------------------------------------------------------
+
+
+def test_an_episode_is_truncated_and_only_its_last_step_sums_up(make):
+    env = make(env_max_episode_steps=25)
+    for seed in (4, 5):
+        env.reset(seed=seed)
+        steps = list(play(env, 100))
+        assert len(steps) == 25
+        assert [(terminated, truncated) for _, _, terminated, truncated, _ in steps[:-1]] == [(False, False)] * 24
+        assert steps[-1][2:4] == (False, True)
+        assert ["episode_extra_stats" in step[4] for step in steps] == [False] * 24 + [True]
+        stats = steps[-1][4]["episode_extra_stats"]
+        assert stats["length"] == 25.0 and stats["alive"] == 1.0
+        assert stats["task_reward"] == pytest.approx(sum(step[4]["task_reward"] for step in steps))
+        assert stats["unique_tiles"] == env.playthrough.memory.unique_tiles >= 10
+        assert not any("death" in term for term in stats)  # to run out of steps is not to die
+
+
+def fall(env: SkillEnv) -> list:
+    """Walks down until the hero dies, whatever the mask says."""
+    policy = Frontier("descend")
+    policy.reset(0, 0)
+    steps = []
+    while not steps or not (steps[-1][2] or steps[-1][3]):
+        steps.append(env.step(env.action_names.index(policy.act([0], [env.playthrough])[0])))
+    return steps
+
+
+def test_death_terminates_and_the_last_living_moment_is_reported(make):
+    env = make(actions="compass", enabled_skills=("explore",))
+    env.reset(seed=3)
+    steps = fall(env)
+    assert steps[-1][2:4] == (True, False) and len(steps) < 200
+    assert steps[-1][4]["task_reward"] < -80 and min(step[4]["task_reward"] for step in steps[:-1]) > -10
+    stats = steps[-1][4]["episode_extra_stats"]
+    assert stats["alive"] == 0.0 and stats["final_hp"] > 0 and stats["depth"] >= 1
+    assert stats["reward_explore_death"] == -100.0
+    assert env.observation_space.contains(steps[-1][0])
+
+    # A death in the very last step allowed is a death.
+    env = make(actions="compass", enabled_skills=("explore",), env_max_episode_steps=len(steps))
+    env.reset(seed=3)
+    assert fall(env)[-1][2:4] == (True, False)
+    # The next episode starts anew.
+    env.reset(seed=3)
+    assert next(iter(play(env, 1)))[2:4] == (False, False) and env.episode.length == 1
+
+
+# -- Rewards -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_reward_mixes_task_reward_and_score_by_weight(make):
+    env = make(intrinsic_reward_weight=0.5, extrinsic_reward_weight=2.0, actions="compass")
+    plain = make(actions="compass")
+    env.reset(seed=36)
+    plain.reset(seed=36)
+    policy = Frontier("descend")
+    policy.reset(0, 0)
+    gained = 0
+    for _ in range(60):
+        action = env.action_names.index(policy.act([0], [env.playthrough])[0])
+        score = env.playthrough.scene.score
+        _, reward, terminated, _, info = env.step(action)
+        change = env.playthrough.scene.score - score
+        assert reward == pytest.approx(0.5 * info["task_reward"] + 2.0 * change)
+        assert plain.step(action)[1] == pytest.approx(info["task_reward"])
+        gained += change
+        if terminated:
+            break
+    assert gained >= 50  # NetHack pays fifty points a level
+
+
+def test_reward_weights_are_taken_from_the_settings(make):
+    weights = rewards.RewardWeights(explore=rewards.ExploreWeights(new_tile=0, new_room=0, new_item=0, senseless=-7))
+    env = make(rewards=weights)
+    env.reset(seed=4)
+    _, reward, _, _, info = env.step(env.action_names.index("up"))
+    assert info["task_reward"] == reward == pytest.approx(-7.25)  # a repeated state

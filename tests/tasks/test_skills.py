@@ -1,0 +1,106 @@
+"""When skills start and stop, and whom the scheduler calls."""
+
+from collections import Counter
+
+import pytest
+
+from nethack_pipe.game.actions import ACTION_SETS
+from nethack_pipe.tasks.skills import ALLOWED, SKILLS, Scheduler, can_start, should_stop
+from tests.helpers.scenes import Story
+
+QUIET = "|.....@.......|"
+FOE = "|.n...@.......|"
+STAIRS = "|.....@....>..|"  # five tiles away
+
+
+def scene(painting=QUIET, **stats):
+    return Story().show(painting, **stats)
+
+
+def on_item(painting="|.....@.......|", **stats):
+    story = Story()
+    story.show(painting.replace("@.", "@)"))
+    return story.show(painting.replace("@.", ".@"), "east", "You see here a dagger.", **stats)
+
+
+def on_stairs():
+    story = Story()
+    story.show("|@>...|")
+    return story.show("|.@...|", "east")
+
+
+def starts(scene):
+    return {skill for skill in SKILLS if can_start(skill, scene)}
+
+
+def test_what_can_start():
+    assert starts(scene()) == {"explore"}
+    assert starts(scene(FOE)) == {"explore", "combat"}
+    assert starts(scene("|.f...@.S....G|")) == {"explore"}  # pet, statue, peaceful
+    assert starts(scene(STAIRS)) == {"explore", "descend"}
+    assert starts(scene("|.....@.....>.|")) == {"explore"}  # six tiles
+    assert starts(scene("|.....@....<..|")) == {"explore"}
+    assert starts(on_stairs()) == {"explore", "descend"}
+    assert starts(on_item()) == {"explore", "resource"}
+    assert starts(scene("|.....@)......|")) == {"explore"}  # beside him, not under him
+    assert starts(scene(hp=7)) == starts(scene(hp=1)) == {"explore", "survive"}
+    assert starts(scene(hp=8)) == {"explore"}
+    assert starts(scene(hp=7, max_hp=15)) == {"explore", "survive"}
+
+
+@pytest.mark.parametrize("skill", SKILLS)
+def test_a_skill_stops_after_eight_steps(skill):
+    everything = on_item("|.n...@....>..|", hp=3)
+    assert not should_stop(skill, everything, 7)
+    assert should_stop(skill, everything, 8)
+
+
+def test_combat_and_survive_stop_when_their_reason_is_gone():
+    assert should_stop("combat", scene(), 1) and not should_stop("combat", scene(FOE), 1)
+    assert should_stop("survive", scene(hp=8), 1) and not should_stop("survive", scene(hp=7), 1)
+    for skill in ("explore", "descend", "resource"):
+        assert not should_stop(skill, scene(), 1)
+
+
+def test_the_rules_in_their_order():
+    scheduler = Scheduler("rule_based", SKILLS)
+    assert scheduler.next(on_item("|.n...@....>..|", hp=7)) == "survive"
+    assert scheduler.next(on_item("|.n...@....>..|")) == "combat"
+    assert scheduler.next(on_item("|.....@....>..|")) == "resource"
+    assert scheduler.next(scene(STAIRS)) == "descend"
+    assert scheduler.next(scene()) == "explore"
+
+
+def test_only_enabled_skills_are_called():
+    everything = on_item("|.n...@....>..|", hp=7)
+    assert Scheduler("rule_based", ("explore", "descend")).next(everything) == "descend"
+    for name in ("rule_based", "random", "round_robin"):
+        assert Scheduler(name, ("combat", "survive")).next(scene()) == "combat"  # the first, where none can start
+
+
+def test_round_robin_takes_turns_among_those_that_can_start():
+    scheduler = Scheduler("round_robin", SKILLS)
+    everything = on_item("|.n...@....>..|", hp=7)
+    assert [scheduler.next(everything) for _ in range(6)] == [*SKILLS, "explore"]
+    assert [scheduler.next(scene(FOE)) for _ in range(3)] == ["combat", "explore", "combat"]
+    scheduler.reset(0)
+    assert scheduler.next(everything) == "explore"
+
+
+def test_random_draws_evenly_and_the_same_from_the_same_seed():
+    everything = on_item("|.n...@....>..|", hp=7)
+    scheduler = Scheduler("random", SKILLS)
+
+    def draw(seed):
+        scheduler.reset(seed)
+        return [scheduler.next(everything) for _ in range(500)]
+
+    assert draw(3) == draw(3) != draw(4)
+    assert set(Counter(draw(3))) == set(SKILLS) and min(Counter(draw(3)).values()) > 70
+
+
+def test_every_skill_allows_walking_and_waiting_and_nothing_unknown():
+    for allowed in ALLOWED.values():
+        assert {"north", "south", "east", "west", "wait", "search"} <= allowed <= set(ACTION_SETS["compass"])
+    assert "pickup" in ALLOWED["resource"] and "down" in ALLOWED["descend"] and "kick" in ALLOWED["combat"]
+    assert not ALLOWED["combat"] & {"pickup", "eat", "drink", "drop"}
