@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from nethack_pipe import seeds
-from nethack_pipe.counterfactuals.moments import Kind, choose, kinds
+from nethack_pipe.counterfactuals.moments import KINDS, Kind, choose, kinds
 from nethack_pipe.counterfactuals.schema import PREFERENCES, SCHEMA
 from nethack_pipe.game.actions import ACTION_SETS
 from nethack_pipe.game.game import Game
@@ -116,7 +115,7 @@ def _label_moment(
                 "split": recorded.split,
                 "game": recorded.game,
                 "step": step,
-                **{f"is_{kind}": kind in found for kind in ("combat", "threat", "survival", "descent", "pickup")},
+                **{f"is_{kind}": kind in found for kind in KINDS},
                 "played": action == recorded.actions[step],
                 "action": action,
                 "state_text": state,
@@ -213,6 +212,39 @@ def recorded_games(transitions: pa.Table) -> list[RecordedGame]:
     return [RecordedGame(split, number, seed, tuple(actions)) for seed, (split, number, actions) in games.items()]
 
 
-def label_all(games: Sequence[RecordedGame], how: Labelling) -> pa.Table:
-    """Rows of several games, one after another."""
-    return pa.concat_tables([label(game, how) for game in games])
+Chunk = tuple[RecordedGame, Labelling]
+
+
+def label_chunk(chunk: Chunk) -> pa.Table:
+    """Labels one game; a worker process calls this."""
+    return label(*chunk)
+
+
+def describe(chunk: Chunk) -> str:
+    return f"the game of seed {chunk[0].seed}"
+
+
+def summary(table: pa.Table, pairs: pa.Table) -> dict[str, Any]:
+    """Counts of moments by kind, of branches and preference pairs, and how often one-step greed is wrong."""
+    rows = table.to_pylist()
+    moments: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for row in rows:
+        moments.setdefault((row["game_seed"], row["step"]), []).append(row)
+    disagreement = {}
+    for task in TASKS:
+        # Where one step is worth the same whatever one does, greed has no opinion.
+        decided = [actions for actions in moments.values() if len({row[f"reward_{task}"] for row in actions}) > 1]
+        wrong = sum(not max(actions, key=lambda row: row[f"reward_{task}"])[f"best_{task}"] for actions in decided)
+        disagreement[task] = wrong / len(decided) if decided else 0.0
+    return {
+        "games": len({seed for seed, _ in moments}),
+        "moments": len(moments),
+        "branches": sum(1 + row["samples"] for row in rows),
+        "rows": len(rows),
+        "kinds": {kind: sum(actions[0][f"is_{kind}"] for actions in moments.values()) for kind in KINDS},
+        "deaths": sum(row["died"] for row in rows),
+        "level_changes": sum(row["level_changed"] for row in rows),
+        "outcomes_per_action": sum(len(row["outcomes"]) for row in rows) / len(rows) if rows else 0.0,
+        "preference_pairs": pairs.num_rows,
+        "one_step_choice_is_not_best": disagreement,
+    }
