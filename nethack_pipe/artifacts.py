@@ -129,7 +129,7 @@ def read_manifest(folder: Path, files: Mapping[str, str] | None = None) -> dict[
     try:
         files = dict(hashes(folder) if files is None else files)
         manifest = json.loads((folder / MANIFEST).read_bytes())
-        outputs = manifest["outputs"]
+        outputs = dict(manifest["outputs"])
     except FileNotFoundError as error:
         raise ArtifactError(f"{error.filename or folder}: there is no such file or folder") from None
     except (ValueError, KeyError, TypeError):

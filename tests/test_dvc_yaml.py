@@ -63,9 +63,8 @@ def test_params_are_the_sections_that_the_stage_reads_and_the_committed_values_a
     models = run_call(name).args[1]
     assert isinstance(models, ast.Dict)
     module = importlib.import_module(f"stages.{name}")
-    read = {
-        ast.literal_eval(key): getattr(module, ast.unparse(model)) for key, model in zip(models.keys, models.values)
-    }
+    pairs = zip(models.keys, models.values, strict=True)
+    read = {ast.unparse(key).strip("'"): getattr(module, ast.unparse(model)) for key, model in pairs if key}
     assert STAGES[name]["params"] == list(read)
     assert set(load(ROOT / "params.yaml", read)) == set(read)
 

@@ -1,0 +1,22 @@
+"""Shared by the tests of the stage runner and of DVC's traps."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.toy import Toy
+
+
+@pytest.fixture(scope="session")
+def finished_toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """The toy pipeline after its first `dvc repro`, committed. Never change it: take `toy`."""
+    toy = Toy.create(tmp_path_factory.mktemp("finished") / "toy")
+    toy.run("dvc", "repro")
+    toy.commit()
+    return toy
+
+
+@pytest.fixture
+def toy(finished_toy: Toy, tmp_path: Path) -> Toy:
+    """A copy of the finished toy pipeline."""
+    return finished_toy.copy(tmp_path / "toy")
