@@ -39,11 +39,10 @@ _OWN_KEYS: dict[str, tuple[tuple[int, ...], type]] = {
 
 # program_state and internal, by index.
 _GAMEOVER, _IN_MOVELOOP = 0, 3
-_ASKS_CHOICE, _ASKS_TEXT, _WAITS = 1, 2, 3
+_ASKS_CHOICE, _WAITS = 1, 3
 
 _ESC, _SPACE = 27, 32
 _SELECT_ALL = ord(".")
-_PLACE_QUESTION = "(For instructions type a"
 _MAX_PROMPTS = 2000  # after one command; a long disclosure at the end of a game has some tens
 
 _SIMPLE_KEYS = {name: key for name, key in KEYS.items() if name not in TARGETED}
@@ -292,26 +291,28 @@ class Game:
 
     def _command(self, key: int, name: str, answer: int | None) -> Step:
         # This is the innermost loop of everything: it avoids what costs more than a few hundred nanoseconds.
-        internal, internals = self._internal, self._internals
+        internals = self._internals
+        assert internals is not None
         np.copyto(self._last_alive, self._block)
         self._press(key)
         texts = [_text(self._message)] if self._message[0] else []
-        if internal[_WAITS] or internal[_ASKS_CHOICE] or internal[_ASKS_TEXT] or _asks_place(texts) or self._is_done():
+        if not internals.awaits_command():
             self._answer_prompts(name, answer, texts)
             if self._is_done():
                 return self._end(texts)
-        clock = internals.clock()  # type: ignore[union-attr]
+        clock = internals.clock()
         took_time = clock != self._clock
         self._clock = clock
         return self._finish(texts, took_time)
 
     def _answer_prompts(self, name: str, answer: int | None, texts: list[str]) -> None:
         """Press keys until NetHack wants a command again (or has ended), noting what it says."""
-        internal = self._internal
+        internal, internals = self._internal, self._internals
+        assert internals is not None
         selected = False
         question = ""
         for _ in range(_MAX_PROMPTS):
-            if self._is_done():
+            if internals.awaits_command() or self._is_done():
                 return
             question = ""
             if internal[_WAITS]:
@@ -325,13 +326,8 @@ class Game:
                     texts.remove(question)  # our own question says nothing about the game
                 else:
                     key = _reply(question, name)
-            elif internal[_ASKS_TEXT]:
-                key = _ESC
-            elif _asks_place(texts):
-                key = _ESC
-                texts[-1] = texts[-1].partition(_PLACE_QUESTION)[0].strip()
             else:
-                return
+                key = _ESC  # a line of text or a place on the map is asked for
             if not self._program_state[_GAMEOVER] and self._blstats[_HP] > 0:
                 np.copyto(self._last_alive, self._block)
             self._press(key)
@@ -409,11 +405,6 @@ def _one_block(shapes: Mapping[str, tuple[tuple[int, ...], type]]) -> tuple[np.n
 
 def _text(message: memoryview) -> str:
     return bytes(message).partition(b"\0")[0].decode("latin-1").replace("\n", " ").strip()
-
-
-def _asks_place(texts: list[str]) -> bool:
-    """Whether a place on the map is asked for, which none of NLE's flags tells."""
-    return bool(texts) and _PLACE_QUESTION in texts[-1]
 
 
 def _reply(question: str, command: str) -> int:

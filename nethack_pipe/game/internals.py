@@ -1,7 +1,7 @@
 """The few variables inside NetHack's memory that NLE's observations leave out.
 
-Offsets are those of NetHack 3.6's structs (include/monst.h, rm.h, obj.h) as every 64-bit build of NLE 1.3.0 lays them
-out; `Internals` refuses a build where the hero's first movement points are not where they should be.
+Offsets are those of NetHack 3.6's structs (include/monst.h, rm.h, obj.h, flag.h) as every 64-bit build of NLE 1.3.0
+lays them out; `Internals` refuses a build where the hero's first movement points are not where they should be.
 """
 
 import ctypes
@@ -18,6 +18,7 @@ _MON_PEACEFUL = (65, 1 << 1)  # byte and bit of mpeaceful
 _LEVEL_COLUMNS, _LEVEL_ROWS = 80, 21  # COLNO, ROWNO: map columns count from 1 in NetHack
 _LEVEL_MONSTERS = _LEVEL_COLUMNS * _LEVEL_ROWS * (8 + 8)  # behind locations (8 bytes each) and objects (a pointer each)
 _OBJ = struct.Struct("<Q 42x B 29x q")  # nobj, the next item; invlet at 50; owornmask at 80
+_FLAGS_IN_PARSE = 62  # boolean in_parse of iflags
 _NORMAL_SPEED = 12
 
 # The hero's birth time in seconds since the epoch. NetHack takes it from the clock and lets it decide shopkeepers, ant
@@ -39,6 +40,7 @@ class Internals:
             self._moves = ctypes.c_long.from_address(_address(library, "moves"))
             self._movement = ctypes.c_short.from_address(_address(library, "youmonst") + _MON_MOVEMENT)
             monsters = _address(library, "level") + _LEVEL_MONSTERS
+            self._in_parse = ctypes.c_byte.from_address(_address(library, "iflags") + _FLAGS_IN_PARSE)
             self._invent = ctypes.c_void_p.from_address(_address(library, "invent"))
         finally:
             # A handle left open would keep NLE's next reset from loading a fresh library.
@@ -51,6 +53,14 @@ class Internals:
                 f"{self.clock()} at the start of a game instead of (1, {_NORMAL_SPEED}); nle 1.3.0 from its 64-bit "
                 "wheels is needed"
             )
+
+    def awaits_command(self) -> bool:
+        """Whether the key that NetHack waits for begins a command.
+
+        False in every question, menu, --More-- or choice of a place, also those that no flag of NLE's tells, and after
+        the end.
+        """
+        return self._in_parse.value != 0
 
     def clock(self) -> tuple[int, int]:
         """The turn and the hero's movement points. They stay as they are exactly when an action took no time.

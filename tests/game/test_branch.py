@@ -208,6 +208,7 @@ def test_a_branch_inside_a_branch() -> None:
         first = game.branch(inner)
         assert files(game) == kept
         second, back = game.branch(inner), way_back(game)
+        go_to_level(game, 2)  # writes the file of level 1 anew
         game.branch(inner)
         return first, second, back
 

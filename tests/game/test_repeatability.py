@@ -23,7 +23,9 @@ def expected() -> dict[str, str]:
     return digests()
 
 
-def start(before: tuple[str, ...] = (), environment: Mapping[str, str] | None = None, cwd: Path = ROOT) -> subprocess.Popen:
+def start(
+    before: tuple[str, ...] = (), environment: Mapping[str, str] | None = None, cwd: Path = ROOT
+) -> subprocess.Popen:
     return subprocess.Popen(
         [*before, sys.executable, "-m", "tests.helpers.play_process"],
         cwd=cwd,
@@ -117,8 +119,8 @@ def test_sixty_four_games_at_once_in_one_process_change_levels_undisturbed() -> 
             for game, seed in zip(games, seeds, strict=True):
                 together[seed].append(digest(game.step(random_actions(1000 * seed + i, 2)[step])))
     # Branches of one game leave the 63 others alone, too.
-    for game in games[:4]:
-        game.branch(lambda game: go_to_level(game, 1).text)
+    for playing in games[:4]:
+        playing.branch(lambda game: go_to_level(game, 1).text)
     for game, seed in zip(games, seeds, strict=True):
         assert together[seed] == alone[seed]
     ends = [digest(go_to_level(game, 1)) for game in games]

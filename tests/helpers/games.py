@@ -6,9 +6,19 @@ import random
 from collections.abc import Callable, Sequence
 
 from nethack_pipe.game.actions import ACTIONS
-from nethack_pipe.game.game import Game, Step
+from nethack_pipe.game.game import Game, Step, _text
 
-WIZARD_KEYS = ("glyphs", "chars", "colors", "blstats", "message", "inv_strs", "inv_letters", "inv_oclasses", "tty_chars")
+WIZARD_KEYS = (
+    "glyphs",
+    "chars",
+    "colors",
+    "blstats",
+    "message",
+    "inv_strs",
+    "inv_letters",
+    "inv_oclasses",
+    "tty_chars",
+)
 
 
 def digest(step: Step) -> str:
@@ -43,7 +53,7 @@ def press(game: Game, keys: str) -> Step:
     """Type raw keys that no action gives (wizard mode's commands), then leave every prompt."""
     for key in keys:
         game._press(ord(key))
-    texts: list[str] = []
+    texts = [_text(game._message)]
     game._answer_prompts("", None, texts)
     return game._end(texts) if game._is_done() else game._finish(texts, took_time=True)
 
