@@ -130,7 +130,7 @@ class Frontier:
             case "descend":
                 goals |= level.tiles == Tile.STAIRS_DOWN
             case "resource":
-                goals |= (level.items >= 0) & (level.visits == 0)
+                goals |= level.lying & (level.visits == 0)
             case "explore" | "survive":
                 pass
         return goals
