@@ -1,6 +1,6 @@
 """One training with Sample Factory, cut into segments so that a killed one resumes to the same bytes.
 
-In serial mode training stops every `segment_env_steps` frames at a checkpoint and starts again from it: games,
+In serial mode training stops about every `segment_env_steps` frames at a checkpoint and starts again from it: games,
 recurrent states and random numbers begin anew from seeds of (root seed, frames so far). An undisturbed training does
 exactly what a resumed one does, so both end with the same weights. With `serial_mode` off Sample Factory's own
 processes deliver in the order in which they happen to be ready: nothing is repeatable, and training is one segment
@@ -81,13 +81,14 @@ def frames_per_iteration(options: Mapping[str, Any]) -> int:
 
 
 def boundaries(options: Mapping[str, Any], train_for_env_steps: int, segment_env_steps: int) -> list[int]:
-    """The numbers of frames at which segments end. The last is `train_for_env_steps` rounded up to whole iterations."""
-    iteration = frames_per_iteration(options)
-    total = -(-train_for_env_steps // iteration) * iteration
-    if not options["serial_mode"]:
-        return [total]
-    segment = max(segment_env_steps // iteration, 1) * iteration
-    return [*range(segment, total, segment), total]
+    """The numbers of frames at which segments end: all about `segment_env_steps` long, in whole iterations.
+
+    The last is `train_for_env_steps` rounded up to whole iterations.
+    """
+    iterations = -(-train_for_env_steps // frames_per_iteration(options))
+    segments = train_for_env_steps // segment_env_steps if options["serial_mode"] else 1
+    segments = min(max(segments, 1), iterations)
+    return [index * iterations // segments * frames_per_iteration(options) for index in range(1, segments + 1)]
 
 
 def first_game(frames: int, worker: int = 0) -> int:
@@ -216,6 +217,7 @@ def _run(cfg: AttrDict, progress: Progress, bar: tqdm) -> None:
         for process in _processes(runner):
             if process.is_alive():
                 process.kill()
+                process.join()
         for handler in [handler for handler in log.handlers if isinstance(handler, (_Errors, logging.FileHandler))]:
             log.removeHandler(handler)
             handler.close()

@@ -181,7 +181,7 @@ class VectorEnv:
         game = int(self._views["busy"][index]) if self._views else -1
         name = f"the game with seed {int(self._views['seeds'][game])}" if game >= 0 else f"game process {index}"
         self._kill()
-        raise GameError(f"{name} {what}")
+        raise GameError(f"{name} {what}") from None
 
     def _kill(self) -> None:
         for process in self._processes:

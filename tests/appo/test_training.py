@@ -130,9 +130,12 @@ def test_the_mask_is_not_normalised() -> None:
 
 def test_segments() -> None:
     options = {"batch_size": 100, "num_batches_per_epoch": 2, "serial_mode": True}
-    assert runner.boundaries(options, 1000, 400) == [400, 800, 1000]
-    assert runner.boundaries(options, 1001, 599) == [400, 800, 1200]
-    assert runner.boundaries(options, 1, 1) == [200]
+    assert runner.boundaries(options, 1000, 500) == [400, 1000]
+    assert runner.boundaries(options, 1001, 1001) == [1200]
+    assert runner.boundaries(options, 1001, 501) == [1200]
+    assert runner.boundaries(options, 1201, 400) == [400, 800, 1400]
+    assert runner.boundaries(options, 900, 100) == [200, 400, 600, 800, 1000]
+    assert runner.boundaries(options, 1, 5000) == [200]
     assert runner.boundaries(options | {"serial_mode": False}, 1000, 400) == [1000]
 
 
@@ -214,6 +217,12 @@ def wait_for_frames(folder: Path, frames: int, process: subprocess.Popen[str]) -
     raise AssertionError(f"frame {frames} was not reached within a minute")
 
 
+def spawned() -> list[int]:
+    """The processes that this one has spawned and that still run."""
+    alive = [child for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
+    return [child.pid for child in alive if "spawn_main" in " ".join(child.cmdline())]
+
+
 def assert_none_left(children: list[psutil.Process]) -> None:
     _, alive = psutil.wait_procs(children, timeout=10)
     assert alive == []
@@ -268,7 +277,7 @@ def test_a_game_in_trouble_ends_training_with_its_seed(trouble: str, words: str,
     with pytest.raises(GameError, match=rf"(?s)the game with seed \d+ .*{words}"):
         train(tmp_path, trouble=trouble, processes=2)
     assert time.monotonic() - begin < 15
-    assert not [child for child in psutil.Process().children(recursive=True) if "spawn_main" in child.cmdline()[-1:]]
+    assert not spawned()
 
 
 PARALLEL = {"serial_mode": False, "async_rl": True, "num_envs_per_worker": 4}
@@ -286,8 +295,7 @@ def test_sample_factorys_own_processes_train(tmp_path: Path) -> None:
 def test_a_game_in_trouble_ends_sample_factorys_own_processes(tmp_path: Path) -> None:
     with pytest.raises(runner.TrainingError, match=r"the process rollout_proc\d died: the game with seed \d+ raised"):
         train(tmp_path, **PARALLEL, num_workers=2, trouble="raise", frames=100_000)
-    children = [child for child in psutil.Process().children(recursive=True) if "spawn_main" in str(child.cmdline())]
-    assert_none_left(children)
+    assert not spawned()
 
 
 @emulate.needs_qemu

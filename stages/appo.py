@@ -1,0 +1,171 @@
+"""Stage `appo`: train a policy with Sample Factory's APPO on `SkillEnv` and export it."""
+
+from functools import partial
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from nethack_pipe.params import Section
+from nethack_pipe.stage import BaseParams, Stage, StageError, run
+from nethack_pipe.tasks.rewards import RewardWeights
+
+Skill = Literal["explore", "survive", "combat", "descend", "resource"]
+
+# The parameters that are Sample Factory's own options, by the same names.
+SAMPLE_FACTORY_OPTIONS = (
+    "num_workers", "num_envs_per_worker", "rollout", "recurrence", "batch_size", "num_batches_per_epoch", "num_epochs",
+    "shuffle_minibatches", "gamma", "gae_lambda", "reward_scale", "reward_clip", "learning_rate", "max_grad_norm",
+    "exploration_loss_coeff", "value_loss_coeff", "ppo_clip_ratio", "ppo_clip_value", "encoder_mlp_layers",
+    "nonlinearity", "use_rnn", "rnn_type", "rnn_size", "serial_mode", "async_rl", "device",
+)  # fmt: skip
+
+
+class AppoParams(Section):
+    """Section `appo`; params.yaml says what each key means."""
+
+    enabled_skills: list[Skill] = Field(min_length=1)
+    active_skill_bootstrap: Skill
+    skill_scheduler: Literal["rule_based", "random", "round_robin"]
+    env_max_episode_steps: int = Field(gt=0)
+    actions: Literal["reference", "compass"]
+    reward_source: Literal["shaped"]
+    intrinsic_reward_weight: float = Field(ge=0)
+    extrinsic_reward_weight: float = Field(ge=0)
+
+    train_for_env_steps: int = Field(gt=0)
+    segment_env_steps: int = Field(gt=0)
+    num_workers: int = Field(gt=0, le=1024)
+    num_envs_per_worker: int = Field(gt=0)
+    rollout: int = Field(gt=0)
+    recurrence: int = Field(gt=0)
+    batch_size: int = Field(gt=0)
+    num_batches_per_epoch: int = Field(gt=0)
+    num_epochs: int = Field(gt=0)
+    shuffle_minibatches: bool
+    gamma: float = Field(gt=0, le=1)
+    gae_lambda: float = Field(ge=0, le=1)
+    reward_scale: float = Field(gt=0)
+    reward_clip: float = Field(gt=0)
+    learning_rate: float = Field(gt=0)
+    lr_schedule: Literal["constant", "linear_decay"]
+    max_grad_norm: float = Field(ge=0)
+    exploration_loss_coeff: float = Field(ge=0)
+    value_loss_coeff: float = Field(ge=0)
+    ppo_clip_ratio: float = Field(gt=0)
+    ppo_clip_value: float = Field(gt=0)
+    encoder_mlp_layers: list[int] = Field(min_length=1)
+    nonlinearity: Literal["elu", "relu", "tanh"]
+    use_rnn: bool
+    rnn_type: Literal["gru", "lstm"]
+    rnn_size: int = Field(gt=0)
+    serial_mode: bool
+    async_rl: bool
+    device: Literal["cpu", "gpu"]
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "AppoParams":
+        for problem in self._problems():
+            raise ValueError(problem)
+        return self
+
+    def _problems(self) -> list[str]:
+        """What is wrong between keys, each message beginning with the key to change."""
+        problems = []
+        if self.active_skill_bootstrap not in self.enabled_skills:
+            problems.append(
+                f"active_skill_bootstrap: expected one of enabled_skills ({', '.join(self.enabled_skills)}), "
+                f"got '{self.active_skill_bootstrap}'"
+            )
+        if len(set(self.enabled_skills)) < len(self.enabled_skills):
+            problems.append(f"enabled_skills: expected each skill once, got {', '.join(self.enabled_skills)}")
+        if min(self.encoder_mlp_layers) < 1:
+            problems.append(f"encoder_mlp_layers: expected widths of at least 1, got {self.encoder_mlp_layers}")
+        if self.rollout % self.recurrence:
+            problems.append(f"recurrence: expected a divisor of rollout ({self.rollout}), got {self.recurrence}")
+        elif self.use_rnn and self.recurrence == 1:
+            problems.append("recurrence: expected at least 2 to train a recurrent core (use_rnn), got 1")
+        if self.batch_size % self.recurrence:
+            problems.append(f"batch_size: expected a multiple of recurrence ({self.recurrence}), got {self.batch_size}")
+        whole_games = self.num_workers * self.num_envs_per_worker * self.env_max_episode_steps
+        for key in ("train_for_env_steps", "segment_env_steps"):
+            if getattr(self, key) < whole_games:
+                problems.append(
+                    f"{key}: expected at least {whole_games} (num_workers x num_envs_per_worker x "
+                    f"env_max_episode_steps), or no game is played to its end, got {getattr(self, key)}"
+                )
+        if self.serial_mode and self.async_rl:
+            problems.append("async_rl: expected false where serial_mode is true, got true")
+        if not self.async_rl:
+            # What all games collect in one rollout must be used up exactly by one iteration, or none is on-policy.
+            collected = self.num_workers * self.num_envs_per_worker * self.rollout
+            used = self.batch_size * self.num_batches_per_epoch
+            if used % collected:
+                problems.append(
+                    f"batch_size: expected {collected} (num_workers x num_envs_per_worker x rollout) or a multiple of "
+                    f"it when multiplied by num_batches_per_epoch ({self.num_batches_per_epoch}); "
+                    f"{self._batch_sizes()}, got {self.batch_size}"
+                )
+        return problems
+
+    def _batch_sizes(self) -> str:
+        collected = self.num_workers * self.num_envs_per_worker * self.rollout
+        if collected % self.num_batches_per_epoch:
+            return f"with {self.num_batches_per_epoch} batches it must be a multiple of {collected}"
+        least = collected // self.num_batches_per_epoch
+        return f"that is {least}, {2 * least}, {3 * least}, ..."
+
+
+def main(stage: Stage) -> None:
+    """Train as `base`, `rewards` and `appo` say; write models/appo, metrics/appo.json and metrics/appo/curve.csv."""
+    import torch
+
+    from nethack_pipe.appo import progress, runner
+    from nethack_pipe.appo.export import export
+    from nethack_pipe.appo.vector_env import GameError
+    from nethack_pipe.game.actions import ACTION_SETS
+    from nethack_pipe.parallel import worker_count
+    from nethack_pipe.tasks.env import EnvConfig, SkillEnv
+
+    params: AppoParams = stage.params["appo"]
+    if params.device == "gpu" and not torch.cuda.is_available():
+        raise StageError("appo.device: expected 'cpu', since PyTorch finds no GPU here, got 'gpu'")
+    env = {
+        "enabled_skills": tuple(params.enabled_skills),
+        "active_skill_bootstrap": params.active_skill_bootstrap,
+        "skill_scheduler": params.skill_scheduler,
+        "env_max_episode_steps": params.env_max_episode_steps,
+        "actions": params.actions,
+        "intrinsic_reward_weight": params.intrinsic_reward_weight,
+        "extrinsic_reward_weight": params.extrinsic_reward_weight,
+    }
+    try:
+        trained = runner.train(
+            partial(SkillEnv, EnvConfig(**env, rewards=stage.params["rewards"])),  # type: ignore[arg-type]
+            {name: getattr(params, name) for name in SAMPLE_FACTORY_OPTIONS},
+            seed=stage.seed,
+            train_for_env_steps=params.train_for_env_steps,
+            segment_env_steps=params.segment_env_steps,
+            linear_decay=params.lr_schedule == "linear_decay",
+            scratch=stage.scratch,
+            num_processes=worker_count(),
+        )
+    except (GameError, runner.TrainingError) as error:
+        raise StageError(f"appo: {error}") from error
+    export(
+        stage.output("models/appo"), trained, ACTION_SETS[params.actions], {"action_set": params.actions, "env": env}
+    )
+    stage.write_metrics(summary(progress.metrics(trained.rows), params.enabled_skills))
+    stage.write_curve("curve", progress.curve(trained.rows))
+
+
+def summary(metrics: dict[str, float], skills: list[Any]) -> dict[str, float]:
+    """`metrics` with the many reward terms of each skill as one sum, and without the share of every single action."""
+    kept = {name: value for name, value in metrics.items() if not name.startswith(("action_", "reward_"))}
+    for skill in skills:
+        terms = [value for name, value in metrics.items() if name.startswith(f"reward_{skill}_")]
+        kept[f"return_{skill}"] = sum(terms)
+    return kept
+
+
+if __name__ == "__main__":
+    run("appo", {"base": BaseParams, "rewards": RewardWeights, "appo": AppoParams}, main)
