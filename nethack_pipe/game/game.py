@@ -179,7 +179,7 @@ class Game:
         self._last = None
         self.seed = int(seed)
         self.actions = []
-        core, disp, self._lgen = _seeds(self.seed, 3)
+        core, disp, self._lgen = nethack_seeds(self.seed)
         self._playground.clear()
         self._nle.set_initial_seeds(core, disp, False, self._lgen)
         self._nle.reset()
@@ -220,7 +220,7 @@ class Game:
 
     def reseed(self, seed: int) -> None:
         """Draw the game's dice anew from `seed` from now on. Levels not yet made stay those of the game's own seed."""
-        core, disp = _seeds(seed, 2)
+        core, disp = nethack_seeds(seed, 2)
         self._nle.set_seeds(core, disp, False, self._lgen)
         self.actions.append(f"reseed:{int(seed)}")
 
@@ -386,7 +386,8 @@ def replay(seed: int, actions: Iterable[str | int], **game: object) -> Game:
     return played
 
 
-def _seeds(seed: int, count: int) -> list[int]:
+def nethack_seeds(seed: int, count: int = 3) -> list[int]:
+    """The 62-bit numbers core, disp and lgen (dice, display, levels) with which NetHack plays the game of `seed`."""
     return [int(word) >> 2 for word in np.random.SeedSequence(seed).generate_state(count, np.uint64)]
 
 

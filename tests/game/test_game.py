@@ -282,6 +282,19 @@ def test_peaceful_and_worn_are_what_nethack_says() -> None:
     assert peaceful > 500 and worn > 500 and hallucinating > 50
 
 
+def test_worn_things_are_known_when_the_letters_stay() -> None:
+    with Game() as game:
+        step = game.reset(1)
+        worn = [letter for letter, used in zip(letters(step), step.observation["inv_worn"], strict=False) if used]
+        assert len(worn) == 2  # gloves and robe
+        step = press(game, f"T{worn[1]}")
+        while "finish" not in step.text and "You were wearing" not in step.text:
+            step = game.step("search")
+        slot = letters(step).index(worn[1])
+        assert not step.observation["inv_worn"][slot]
+        assert step.observation["inv_worn"].sum() == 1
+
+
 def letters_of_potions(game: Game) -> str:
     arrays = game._target_arrays
     pairs = zip(arrays["inv_letters"].tolist(), arrays["inv_oclasses"].tolist(), strict=True)

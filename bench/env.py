@@ -1,0 +1,127 @@
+"""Steps per second of raw gym NLE, `Game` and `SkillEnv`, and branches per second: ``python -m bench.env``.
+
+All play the same seeded games of 200 steps with the 13 reference actions at random and the observation keys glyphs,
+chars, blstats and message. The parts take turns in rounds, and ratios are medians over rounds, so that what else the
+machine does cancels out. Prints a table and, as the last line, the ratios as JSON.
+"""
+
+import json
+import random
+import statistics
+import time
+from collections.abc import Callable
+
+from nle import nethack
+from nle.env import NLE
+
+from nethack_pipe.game.actions import ACTION_SETS, KEYS
+from nethack_pipe.game.game import Game, nethack_seeds
+
+OBSERVATION_KEYS = ("glyphs", "chars", "blstats", "message")
+ACTIONS = ACTION_SETS["reference"]
+ROUNDS = 9
+GAMES = 8  # per part and round
+STEPS = 200
+PROBES = 6  # states per round, each with one branch per action
+
+
+def raw() -> Callable[[int], tuple[int, float]]:
+    keys = [next(key for key in nethack.ACTIONS if int(key) == KEYS[name]) for name in ACTIONS]
+    env = NLE(observation_keys=OBSERVATION_KEYS, actions=keys, save_ttyrec_every=0)
+
+    def play(first: int) -> tuple[int, float]:
+        steps, start = 0, time.perf_counter()
+        for seed in range(first, first + GAMES):
+            dice = random.Random(seed)
+            core, disp, lgen = nethack_seeds(seed)
+            env.seed(core, disp, False, lgen)
+            env.reset()
+            for _ in range(STEPS):
+                _, _, terminated, truncated, _ = env.step(dice.randrange(len(ACTIONS)))
+                steps += 1
+                if terminated or truncated:
+                    break
+        return steps, time.perf_counter() - start
+
+    return play
+
+
+def game() -> Callable[[int], tuple[int, float]]:
+    game = Game(OBSERVATION_KEYS)
+
+    def play(first: int) -> tuple[int, float]:
+        steps, start = 0, time.perf_counter()
+        for seed in range(first, first + GAMES):
+            dice = random.Random(seed)
+            game.reset(seed)
+            for _ in range(STEPS):
+                steps += 1
+                if game.step(dice.randrange(len(ACTIONS))).done:
+                    break
+        return steps, time.perf_counter() - start
+
+    return play
+
+
+def skill_env() -> Callable[[int], tuple[int, float]]:
+    from nethack_pipe.tasks.env import EnvConfig, SkillEnv
+
+    env = SkillEnv(EnvConfig())
+
+    def play(first: int) -> tuple[int, float]:
+        steps, start = 0, time.perf_counter()
+        for seed in range(first, first + GAMES):
+            dice = random.Random(seed)
+            observation, _ = env.reset(seed=seed)
+            for _ in range(STEPS):
+                action = dice.randrange(len(ACTIONS))
+                while not observation["action_mask"][action]:
+                    action = dice.randrange(len(ACTIONS))
+                observation, _, terminated, truncated, _ = env.step(action)
+                steps += 1
+                if terminated or truncated:
+                    break
+        return steps, time.perf_counter() - start
+
+    return play
+
+
+def branches() -> Callable[[int], tuple[int, float]]:
+    game = Game()
+
+    def play(first: int) -> tuple[int, float]:
+        seconds = 0.0
+        for seed in range(first, first + PROBES):
+            game.reset(seed)
+            game.step("search")
+            start = time.perf_counter()
+            game.probe(ACTIONS)
+            seconds += time.perf_counter() - start
+        return PROBES * len(ACTIONS), seconds
+
+    return play
+
+
+def main() -> None:
+    parts = {"raw gym NLE": raw(), "Game": game(), "SkillEnv": skill_env(), "branch": branches()}
+    rates: dict[str, list[float]] = {name: [] for name in parts}
+    for i in range(ROUNDS + 1):
+        for name, play in parts.items():
+            count, seconds = play(1 + i * GAMES)
+            if i > 0:  # the first round warms up
+                rates[name].append(count / seconds)
+
+    def over_raw(name: str) -> float:
+        return statistics.median(a / b for a, b in zip(rates[name], rates["raw gym NLE"], strict=True))
+
+    print(f"{'':12} {'per second':>12} {'over raw':>9}   ({ROUNDS} rounds of {GAMES} games of {STEPS} steps)")
+    for name in ("raw gym NLE", "Game", "SkillEnv"):
+        print(f"{name:12} {statistics.median(rates[name]):12.0f} {over_raw(name):9.2f}")
+    print(f"{'branch':12} {statistics.median(rates['branch']):12.0f} {'':9}   (one step each)")
+    print(
+        json.dumps({"game_over_raw": round(over_raw("Game"), 3), "skill_env_over_raw": round(over_raw("SkillEnv"), 3)})
+    )
+
+
+if __name__ == "__main__":
+    main()
