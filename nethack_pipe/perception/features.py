@@ -19,6 +19,8 @@ For the 13 reference actions it has 106 numbers:
 | 93.. | mask of the actions, 1 legal | |
 """
 
+from typing import Any
+
 import numpy as np
 
 from nethack_pipe.perception.glyphs import Tile
@@ -30,7 +32,6 @@ NEIGHBOURS = 4
 SKILL_COUNT = 5
 _SKILL_OFFSET = SCALARS + NEIGHBOURS * TILE_KINDS
 MASK_OFFSET = _SKILL_OFFSET + SKILL_COUNT
-_TILE_OFFSETS = SCALARS + TILE_KINDS * np.arange(NEIGHBOURS)
 
 
 def size(actions: int) -> int:
@@ -49,21 +50,21 @@ def vector(scene: Scene, skill: int, mask: np.ndarray, out: np.ndarray | None = 
         out = np.zeros(size(len(mask)), dtype=np.float32)
     else:
         out.fill(0.0)
-    out[:SCALARS] = (
-        scene.hp / max(scene.max_hp, 1),
-        scene.max_hp / 20,
-        scene.gold / 100,
-        scene.depth / 10,
-        scene.turn / 1000,
-        scene.ac / 20,
-        scene.strength / 25,
-        scene.dexterity / 25,
-        min(scene.monsters.size / 8, 1.0),
-        min(scene.items_in_view / 8, 1.0),
-        min(scene.explored / 400, 1.0),
-        min(scene.rooms / 20, 1.0),
-    )
-    out[_TILE_OFFSETS + scene.adjacent[:NEIGHBOURS]] = 1.0
-    out[_SKILL_OFFSET + skill] = 1.0
+    numbers: Any = memoryview(out)  # type: ignore[arg-type]  # single numbers are written several times faster than through the array
+    numbers[0] = scene.hp / max(scene.max_hp, 1)
+    numbers[1] = scene.max_hp / 20
+    numbers[2] = scene.gold / 100
+    numbers[3] = scene.depth / 10
+    numbers[4] = scene.turn / 1000
+    numbers[5] = scene.ac / 20
+    numbers[6] = scene.strength / 25
+    numbers[7] = scene.dexterity / 25
+    numbers[8] = min(scene.monsters.size / 8, 1.0)
+    numbers[9] = min(scene.items_in_view / 8, 1.0)
+    numbers[10] = min(scene.explored / 400, 1.0)
+    numbers[11] = min(scene.rooms / 20, 1.0)
+    for neighbour, tile in enumerate(scene.adjacent[:NEIGHBOURS].tolist()):
+        numbers[SCALARS + TILE_KINDS * neighbour + tile] = 1.0
+    numbers[_SKILL_OFFSET + skill] = 1.0
     out[MASK_OFFSET:] = mask
     return out

@@ -82,7 +82,8 @@ def _ground() -> np.ndarray:
     ground = np.full(tables.MAX_GLYPH + 1, HIDDEN, dtype=np.uint8)
     for name, tile in _GROUND_BY_NAME.items():
         ground[name == tables.CMAP_EXPLANATION_OF_GLYPH] = tile
-    ground[tables.IS_TRAP] = Tile.TRAP
+    # NLE counts the first beam of a ray among the traps; only what has a name is one.
+    ground[tables.IS_TRAP & (tables.CMAP_EXPLANATION_OF_GLYPH != "")] = Tile.TRAP
     ground[_STONE] = HIDDEN  # what was seen is not forgotten because the screen went blank there
     return ground
 
@@ -91,7 +92,8 @@ GROUND = _ground()
 """(MAX_GLYPH + 1,) uint8: Tile of the ground that a glyph shows, HIDDEN for monsters, objects, effects and blanks."""
 
 IS_MONSTER = tables.IS_MONSTER | tables.IS_INVISIBLE | tables.IS_WARNING
-IS_SWALLOW = tables.IS_SWALLOW
+_SWALLOW = np.flatnonzero(tables.IS_SWALLOW)
+_SWALLOW_FIRST, _SWALLOW_LAST = int(_SWALLOW[0]), int(_SWALLOW[-1])
 SHOWS_GROUND = GROUND != HIDDEN
 MONSTER_OF = np.where(tables.IS_MONSTER, tables.MONSTER_OF_GLYPH, -1)
 OBJECT_OF = np.where(tables.IS_NORMAL_OBJECT, tables.OBJECT_OF_GLYPH, -1)
@@ -130,3 +132,8 @@ MONSTER: as IS_MONSTER."""
 
 IS_ROOM_TILE = np.zeros(len(Tile), dtype=bool)
 IS_ROOM_TILE[list(_ROOM_TILES)] = True
+
+
+def is_swallow(glyph: int) -> bool:
+    """Whether `glyph` is a piece of a monster's inside."""
+    return _SWALLOW_FIRST <= glyph <= _SWALLOW_LAST

@@ -22,6 +22,7 @@ HEIGHT, WIDTH = 21, 79
 RECENT = 8  # states and positions that count as recent
 MIN_ROOM_TILES = 4  # fewer connected floor tiles are not yet a room
 NO_ITEM = -1
+UNSEEN = -1  # no glyph
 FAR = 1000  # more than any distance on a level
 
 # Everything that NetHack says when the hero kills a monster himself; killing a pet ("the poor kitten") is no feat.
@@ -52,17 +53,21 @@ class LevelMemory:
         items: int16 object glyph last seen there, or NO_ITEM; boulders and statues too.
         lying: bool, one of these that can be picked up.
         credited: bool, an item on this tile has been counted as found.
-        room: uint8 number of the room, from 1; 0 where there is none. rooms: how many there are.
+        room: uint8 number of the room, from 1; 0 where there is none.
         visits: int32 steps spent on the tile, bumps and waits too.
         shown: bool, the screen shows a monster (or the hero) there.
         monsters: cell -> (glyph, turn) where a monster was last seen.
         stairs: cells of staircases already counted, with their `Tile`.
+        rooms, tiles_known, items_known: how many rooms, explored tiles and items to pick up there are.
+        glyphs: int16, what the screen last showed there, of the hero's own tile before he came.
+        under: int16, the ground or object last shown there, of a monster's tile before it came.
+        base: uint8 `Tile` of item or, where none lies, ground.
         board: (23, 81) uint8 `Tile` of what is on each tile, monsters before items before ground; a border of wall.
     """
 
     __slots__ = (
-        *("tiles", "explored", "items", "lying", "credited", "room", "rooms", "visits"),
-        *("shown", "monsters", "glyphs", "stairs", "board"),
+        *("tiles", "explored", "items", "lying", "credited", "room", "visits", "shown", "monsters", "glyphs", "stairs"),
+        *("under", "base", "board", "rooms", "tiles_known", "items_known"),
     )
 
     def __init__(self) -> None:
@@ -72,27 +77,31 @@ class LevelMemory:
         self.lying = np.zeros((HEIGHT, WIDTH), dtype=bool)
         self.credited = np.zeros((HEIGHT, WIDTH), dtype=bool)
         self.room = np.zeros((HEIGHT, WIDTH), dtype=np.uint8)
-        self.rooms = 0
+        self.rooms = self.tiles_known = self.items_known = 0
         self.visits = np.zeros((HEIGHT, WIDTH), dtype=np.int32)
         self.shown = np.zeros((HEIGHT, WIDTH), dtype=bool)
         self.monsters: dict[int, tuple[int, int]] = {}
-        self.glyphs = np.full((HEIGHT, WIDTH), -1, dtype=np.int16)  # the screen at the last update
+        self.glyphs = np.full((HEIGHT, WIDTH), UNSEEN, dtype=np.int16)
+        self.under = self.glyphs.copy()
+        self.base = np.zeros((HEIGHT, WIDTH), dtype=np.uint8)
         self.stairs: dict[int, int] = {}
         self.board = np.full((HEIGHT + 2, WIDTH + 2), _WALL, dtype=np.uint8)
         self.board[1:-1, 1:-1] = _UNKNOWN
 
     def copy(self) -> "LevelMemory":
         twin = LevelMemory.__new__(LevelMemory)
-        twin.rooms = self.rooms
         for name in LevelMemory.__slots__:
-            if name != "rooms":
-                setattr(twin, name, getattr(self, name).copy())
+            value = getattr(self, name)
+            setattr(twin, name, value if isinstance(value, int) else value.copy())
         return twin
 
     def put_item(self, cell: int, glyph: int) -> None:
         """Remembers `glyph` (or NO_ITEM) as what lies on flat cell `cell`."""
         self.items.flat[cell] = glyph
+        self.under.flat[cell] = UNSEEN  # so that what the screen shows there next is looked at
+        self.base.flat[cell] = self.tiles.flat[cell] if glyph == NO_ITEM else glyphs.ITEM_TILE[glyph]
         self.lying.flat[cell] = glyphs.IS_ITEM[glyph]
+        self.items_known = int(np.count_nonzero(self.lying))
 
 
 class Memory:
@@ -131,7 +140,7 @@ class Memory:
         stats = observation["blstats"].tolist()
         scene = Scene(step, stats, action)
         # Inside a monster the screen shows its stomach, all around the hero.
-        scene.swallowed = bool(glyphs.IS_SWALLOW[observation["glyphs"][max(stats[_Y] - 1, 0), stats[_X]]])
+        scene.swallowed = glyphs.is_swallow(observation["glyphs"].item(max(stats[_Y] - 1, 0), stats[_X]))
         arrived = before is None or before.level != scene.level
         if arrived:
             self._arrive(scene, before)
@@ -149,7 +158,7 @@ class Memory:
         known = self.levels.get(scene.level)
         # A look-ahead twin shares its other levels with the game it was copied from.
         self.level = self.levels[scene.level] = known.copy() if known is not None else LevelMemory()
-        self.level.glyphs.fill(-1)
+        self.level.glyphs.fill(UNSEEN)
         self.level.monsters.clear()
         # NetHack starts a game on the upstairs, and stairs lead to stairs: the hero knows what he stands on.
         tile = None
@@ -158,61 +167,69 @@ class Memory:
         elif scene.action == "up" and scene.depth < before.depth:
             tile = Tile.STAIRS_DOWN
         if tile is not None:
-            self.level.tiles.flat[scene.cell] = tile
+            self.level.tiles.flat[scene.cell] = self.level.base.flat[scene.cell] = tile
             self.level.stairs[scene.cell] = int(tile)
 
     def _see(self, level: LevelMemory, scene: Scene, screen: np.ndarray, count_items: bool) -> None:
         """Brings the map up to date with the screen, and counts what is seen for the first time."""
-        changed = (screen != level.glyphs).ravel().nonzero()[0]
+        # What the hero covers is not news: `level.glyphs` keeps what was there before him, and many steps end here.
+        different = (screen != level.glyphs).ravel()
+        different[scene.cell] = False
+        changed = different.nonzero()[0]
         if not changed.size:
             return
-        glyph = screen.ravel().take(changed)
+        glyph = screen.take(changed)
         level.glyphs.ravel()[changed] = glyph
+        flags = glyphs.FLAGS.take(glyph)
+        monster = (flags & glyphs.MONSTER) != 0
+        level.shown.ravel()[changed] = monster
+        explored = level.explored.ravel()
+        new = changed[(flags & glyphs.EXPLORES != 0) & ~explored.take(changed)]
+        # A monster that comes and goes over known ground changes nothing else.
+        news = ~monster & (glyph != level.under.take(changed))
+        if news.any():
+            self._learn(level, scene, changed[news], glyph[news], count_items)
+        on_tile = np.where(monster, glyphs.MONSTER_TILE.take(glyph), level.base.take(changed))
+        level.board.ravel()[_ON_BOARD.take(changed)] = on_tile
+        if new.size:
+            explored[new] = True
+            scene.new_tiles = new.size
+            floor = new[glyphs.IS_ROOM_TILE.take(level.tiles.take(new))]
+            if floor.size and not level.room.take(floor).all():
+                self._find_rooms(level, scene)
+
+    def _learn(self, level: LevelMemory, scene: Scene, cells: np.ndarray, glyph: np.ndarray, count_items: bool) -> None:
+        """Takes in cells that show other ground, or another object, than was known."""
+        level.under.ravel()[cells] = glyph
+        tiles, items, base = level.tiles.ravel(), level.items.ravel(), level.base.ravel()
         ground = glyphs.GROUND.take(glyph)
         flags = glyphs.FLAGS.take(glyph)
-
         bare = ground != glyphs.HIDDEN
-        cells = changed[bare]
-        tiles, items = level.tiles.ravel(), level.items.ravel()
-        tiles[cells] = ground[bare]
-        items[cells] = NO_ITEM  # bare ground is drawn only where nothing lies
-        is_item = (flags & glyphs.OBJECT) != 0
-        item_cells = changed[is_item]
-        if item_cells.size:
-            items[item_cells] = glyph[is_item]
+        bare_cells = cells[bare]
+        tiles[bare_cells] = ground[bare]
+        items[bare_cells] = NO_ITEM  # bare ground is drawn only where nothing lies
+        is_object = (flags & glyphs.OBJECT) != 0
+        if is_object.any():
+            object_cells = cells[is_object]
+            items[object_cells] = glyph[is_object]
             credited = level.credited.ravel()
-            useful = item_cells[(flags[is_item] & glyphs.USEFUL != 0) & ~credited[item_cells]]
+            useful = object_cells[(flags[is_object] & glyphs.USEFUL != 0) & ~credited[object_cells]]
             if useful.size:
                 credited[useful] = True
                 if count_items:
                     scene.new_items = useful.size
                     self.items_found += useful.size
-        thing = items[changed]
-        level.lying.ravel()[changed] = glyphs.IS_ITEM.take(thing)  # NO_ITEM, -1, finds the last entry: False
-
-        monster = (flags & glyphs.MONSTER) != 0
-        level.shown.ravel()[changed] = monster
-        on_tile = np.where(thing == NO_ITEM, tiles[changed], glyphs.ITEM_TILE.take(thing))
-        level.board.ravel()[_ON_BOARD[changed]] = np.where(monster, glyphs.MONSTER_TILE.take(glyph), on_tile)
-
-        walkable = changed[(flags & glyphs.EXPLORES) != 0]
-        explored = level.explored.ravel()
-        new = walkable[~explored[walkable]]
-        if new.size:
-            explored[new] = True
-            scene.new_tiles = new.size
-            self.unique_tiles += new.size
-            bare_flags = flags[bare]
-            for cell in cells[(bare_flags & glyphs.STAIRS) != 0].tolist():
-                if cell not in level.stairs:
-                    level.stairs[cell] = int(tiles[cell])
-                    if tiles[cell] == _STAIRS_DOWN:
-                        scene.new_down_stairs += 1
-                    else:
-                        scene.new_up_stairs += 1
-            floor = cells[(bare_flags & glyphs.ROOM) != 0]
-            if floor.size and not level.room.ravel()[floor].all():
-                self._find_rooms(level, scene)
+        thing = items.take(cells)
+        level.lying.ravel()[cells] = glyphs.IS_ITEM.take(thing)  # NO_ITEM, -1, finds the last entry: False
+        level.items_known = int(np.count_nonzero(level.lying))
+        base[cells] = np.where(thing == NO_ITEM, tiles.take(cells), glyphs.ITEM_TILE.take(thing))
+        for cell in cells[(flags & glyphs.STAIRS) != 0].tolist():
+            if cell not in level.stairs:
+                level.stairs[cell] = int(tiles[cell])
+                if tiles[cell] == _STAIRS_DOWN:
+                    scene.new_down_stairs += 1
+                else:
+                    scene.new_up_stairs += 1
 
     def _find_rooms(self, level: LevelMemory, scene: Scene) -> None:
         """Rooms are connected regions of room floor. One that touches a known room is that room."""
@@ -236,10 +253,11 @@ class Memory:
         cell, text = scene.cell, scene.text
         moved = arrived or before is None or before.cell != cell
         scene.moved = moved and before is not None
-        if not scene.swallowed and not level.explored.flat[cell]:
+        if not scene.swallowed and not level.explored.item(cell):
             level.explored.flat[cell] = True
             scene.new_tiles += 1
-            self.unique_tiles += 1
+        level.tiles_known += scene.new_tiles
+        self.unique_tiles += scene.new_tiles
         if text and not scene.swallowed:
             picked_up = PICKED_UP.search(text) is not None
             scene.picked_up = picked_up and scene.action == "pickup"
@@ -252,38 +270,38 @@ class Memory:
             if not moved and scene.action in DIRECTIONS and SOLID.search(text):
                 y, x = scene.y + DIRECTIONS[scene.action][0], scene.x + DIRECTIONS[scene.action][1]
                 if 0 <= y < HEIGHT and 0 <= x < WIDTH and level.tiles[y, x] == _UNKNOWN:
-                    level.tiles[y, x] = level.board[y + 1, x + 1] = _WALL
-        level.visits.flat[cell] += 1
-        scene.ground = int(level.tiles.flat[cell])
-        scene.item_here = bool(level.lying.flat[cell])
-        scene.stairs_down_distance = min(
-            [
-                max(abs(stair // WIDTH - scene.y), abs(stair % WIDTH - scene.x))
-                for stair, tile in level.stairs.items()
-                if tile == _STAIRS_DOWN
-            ],
-            default=FAR,
-        )
+                    level.tiles[y, x] = level.base[y, x] = level.board[y + 1, x + 1] = _WALL
+        level.visits[scene.y, scene.x] += 1
+        scene.ground = level.tiles.item(cell)
+        scene.item_here = level.lying.item(cell)
+        scene.stairs_down_distance = FAR
+        for stair, tile in level.stairs.items():
+            if tile == _STAIRS_DOWN:
+                distance = max(abs(stair // WIDTH - scene.y), abs(stair % WIDTH - scene.x))
+                scene.stairs_down_distance = min(scene.stairs_down_distance, distance)
 
     def _meet(self, level: LevelMemory, scene: Scene, observation: dict[str, np.ndarray]) -> None:
         """Who is in view, and what is on the eight tiles around the hero."""
-        screen = observation["glyphs"].ravel()
+        screen = observation["glyphs"]
         present = level.shown.ravel().nonzero()[0]
-        present = present[present != scene.cell]
+        if present.size:
+            present = present[present != scene.cell]
         if present.size:
             glyph = screen.take(present)
             kind = glyphs.MONSTER_TILE.take(glyph)
-            kind[observation["peaceful"].ravel().take(present) & (kind == _HOSTILE)] = _PEACEFUL
-            level.board.ravel()[_ON_BOARD[present]] = kind
+            peaceful = observation["peaceful"].take(present)
+            if peaceful.any():
+                kind[peaceful & (kind == _HOSTILE)] = _PEACEFUL
+                level.board.ravel()[_ON_BOARD[present]] = kind
             scene.monsters, scene.monster_glyphs, scene.monster_tiles = present, glyph, kind
             for cell, number in zip(present.tolist(), glyph.tolist(), strict=True):
                 level.monsters[cell] = (number, scene.turn)
         if len(level.monsters) > present.size:
             for cell, (_, seen) in list(level.monsters.items()):
-                if seen != scene.turn and glyphs.SHOWS_GROUND[screen[cell]]:
+                if seen != scene.turn and glyphs.SHOWS_GROUND[screen.item(cell)]:
                     del level.monsters[cell]  # the tile is drawn as ground again: whoever was there has left
-        scene.adjacent = level.board.ravel().take(_AROUND + (scene.y + 1) * _STRIDE + scene.x + 1)
-        scene.items_in_view = int(np.count_nonzero(level.lying))
+        scene.adjacent = level.board.take(_AROUND + ((scene.y + 1) * _STRIDE + scene.x + 1))
+        scene.items_in_view = level.items_known
 
     def _account(self, level: LevelMemory, scene: Scene, before: Scene | None) -> None:
         """Compares with everything before: firsts, records and repetitions."""
@@ -295,7 +313,7 @@ class Memory:
         scene.gold_record = max(0, scene.gold - self.max_gold)
         self.max_depth += scene.deeper
         self.max_gold += scene.gold_record
-        scene.explored = int(np.count_nonzero(level.explored))
+        scene.explored = level.tiles_known
         scene.rooms = level.rooms
         scene.unique_tiles, scene.rooms_found = self.unique_tiles, self.rooms_found
         where = (scene.level, scene.cell)

@@ -39,7 +39,8 @@ class Playthrough:
             for i, name in enumerate(self.actions)
             if name in DIRECTIONS
         ]
-        self._rest = [(i, name) for i, name in enumerate(self.actions) if name not in DIRECTIONS]
+        self._index = {name: i for i, name in enumerate(self.actions)}
+        self._targeted = [name for name in ("kick", "open", "eat", "drink", "drop") if name in self._index]
 
     def reset(self, seed: int) -> Scene:
         """Starts the game of `seed`."""
@@ -78,22 +79,17 @@ class Playthrough:
         if kickable or inventory != self._inventory:
             self._inventory = inventory
             self._targets = targets(step.observation)
-        for i, name in self._rest:
-            match name:
-                case "wait" | "search":
-                    mask[i] = True
-                case "pickup":
-                    mask[i] = scene.item_here
-                case "up":
-                    mask[i] = scene.ground == _STAIRS_UP and scene.depth > 1
-                case "down":
-                    mask[i] = scene.ground == _STAIRS_DOWN
-                case "kick" | "open":
-                    mask[i] = kickable and self._targets[name] is not None
-                case "eat":  # who eats while satiated may choke
-                    mask[i] = self._targets[name] is not None and scene.hunger > SATIATED
-                case _:
-                    mask[i] = self._targets[name] is not None
+        where = self._index
+        mask[where["wait"]] = mask[where["search"]] = True
+        mask[where["pickup"]] = scene.item_here
+        mask[where["up"]] = scene.ground == _STAIRS_UP and scene.depth > 1
+        mask[where["down"]] = scene.ground == _STAIRS_DOWN
+        for name in self._targeted:
+            mask[where[name]] = self._targets[name] is not None
+        if not kickable:
+            mask[where["kick"]] = False
+        if scene.hunger == SATIATED:  # who eats on may choke
+            mask[where["eat"]] = False
         return np.array(mask)
 
     @property

@@ -82,11 +82,10 @@ def name_of(action: str) -> str:
 
 def senseless(before: "Scene", action: str, after: "Scene") -> bool:
     """Waiting beside a hostile, pickup on an empty tile, opening where no door is, anything that takes no game time."""
-    name = name_of(action)
     return (
         not after.took_time
-        or (name == "wait" and before.hostile_adjacent)
-        or (name == "pickup" and not before.item_here)
+        or (action == "wait" and before.hostile_adjacent)
+        or (action == "pickup" and not before.item_here)
     )
 
 
