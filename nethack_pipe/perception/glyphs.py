@@ -92,8 +92,7 @@ GROUND = _ground()
 """(MAX_GLYPH + 1,) uint8: Tile of the ground that a glyph shows, HIDDEN for monsters, objects, effects and blanks."""
 
 IS_MONSTER = tables.IS_MONSTER | tables.IS_INVISIBLE | tables.IS_WARNING
-_SWALLOW = np.flatnonzero(tables.IS_SWALLOW)
-_SWALLOW_FIRST, _SWALLOW_LAST = int(_SWALLOW[0]), int(_SWALLOW[-1])
+IS_SWALLOW = tables.IS_SWALLOW
 SHOWS_GROUND = GROUND != HIDDEN
 MONSTER_OF = np.where(tables.IS_MONSTER, tables.MONSTER_OF_GLYPH, -1)
 OBJECT_OF = np.where(tables.IS_NORMAL_OBJECT, tables.OBJECT_OF_GLYPH, -1)
@@ -132,8 +131,3 @@ MONSTER: as IS_MONSTER."""
 
 IS_ROOM_TILE = np.zeros(len(Tile), dtype=bool)
 IS_ROOM_TILE[list(_ROOM_TILES)] = True
-
-
-def is_swallow(glyph: int) -> bool:
-    """Whether `glyph` is a piece of a monster's inside."""
-    return _SWALLOW_FIRST <= glyph <= _SWALLOW_LAST

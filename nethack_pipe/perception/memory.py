@@ -30,7 +30,8 @@ KILL = re.compile(r"\bYou (?:kill|destroy) (?!poor |the poor )[^!.]*!")
 # look_here() and its feeling-about twin.
 LIES_HERE = re.compile(r"\bYou (?:see|feel) here |\bobjects here\b|\bThings that are here\b")
 # xprname(): inventory letter, blank, dash. Gold is "$".
-PICKED_UP = re.compile(r"(?:^|  )[a-zA-Z$] - ")
+PICKED_UP = re.compile(r"(?:^|  |lifting )[a-zA-Z$] - ")
+STAIRS_HERE = re.compile(r"There is a (?:staircase|ladder) (up|down) here")
 SOLID = re.compile(r"\bsolid stone\b|\bIt's (?:a wall|solid)|\ba wall\b")
 
 # Members of an enumeration are slow to reach; these are looked up in every step.
@@ -111,7 +112,7 @@ class Memory:
         levels: maps by level, the key is (dungeon number, level number) as in blstats.
         level: the map of the level the hero is on.
         unique_tiles, rooms_found, items_found, kills: counts over the whole game.
-        max_depth, max_gold: the most ever reached in this game.
+        max_depth, max_gold: the most ever reached in this game. first_gold: the gold it began with.
     """
 
     def __init__(self) -> None:
@@ -119,7 +120,7 @@ class Memory:
         self.level = LevelMemory()
         self.scene: Scene | None = None
         self.unique_tiles = self.rooms_found = self.items_found = self.kills = 0
-        self.max_depth = self.max_gold = 0
+        self.max_depth = self.max_gold = self.first_gold = 0
         self.states: deque[object] = deque(maxlen=RECENT)
         self.positions: deque[tuple[tuple[int, int], int]] = deque(maxlen=RECENT)
 
@@ -140,13 +141,13 @@ class Memory:
         stats = observation["blstats"].tolist()
         scene = Scene(step, stats, action)
         # Inside a monster the screen shows its stomach, all around the hero.
-        scene.swallowed = glyphs.is_swallow(observation["glyphs"].item(max(stats[_Y] - 1, 0), stats[_X]))
+        scene.swallowed = glyphs.IS_SWALLOW.item(observation["glyphs"].item(max(stats[_Y] - 1, 0), stats[_X]))
         arrived = before is None or before.level != scene.level
         if arrived:
             self._arrive(scene, before)
         level = self.level
         if not scene.swallowed:
-            self._see(level, scene, observation["glyphs"], count_items=action not in ("drop", "kick"))
+            self._see(level, scene, observation["glyphs"], count_items=scene.command not in ("drop", "kick"))
         self._stand(level, scene, before, arrived)
         self._meet(level, scene, observation)
         self._account(level, scene, before)
@@ -162,9 +163,9 @@ class Memory:
         self.level.monsters.clear()
         # NetHack starts a game on the upstairs, and stairs lead to stairs: the hero knows what he stands on.
         tile = None
-        if before is None or (scene.action == "down" and scene.depth > before.depth):
+        if before is None or (scene.command == "down" and scene.depth > before.depth):
             tile = Tile.STAIRS_UP
-        elif scene.action == "up" and scene.depth < before.depth:
+        elif scene.command == "up" and scene.depth < before.depth:
             tile = Tile.STAIRS_DOWN
         if tile is not None:
             self.level.tiles.flat[scene.cell] = self.level.base.flat[scene.cell] = tile
@@ -174,7 +175,8 @@ class Memory:
         """Brings the map up to date with the screen, and counts what is seen for the first time."""
         # What the hero covers is not news: `level.glyphs` keeps what was there before him, and many steps end here.
         different = (screen != level.glyphs).ravel()
-        different[scene.cell] = False
+        if glyphs.IS_MONSTER.item(screen.item(scene.cell)):
+            different[scene.cell] = False
         changed = different.nonzero()[0]
         if not changed.size:
             return
@@ -224,12 +226,19 @@ class Memory:
         level.items_known = int(np.count_nonzero(level.lying))
         base[cells] = np.where(thing == NO_ITEM, tiles.take(cells), glyphs.ITEM_TILE.take(thing))
         for cell in cells[(flags & glyphs.STAIRS) != 0].tolist():
-            if cell not in level.stairs:
-                level.stairs[cell] = int(tiles[cell])
-                if tiles[cell] == _STAIRS_DOWN:
-                    scene.new_down_stairs += 1
-                else:
-                    scene.new_up_stairs += 1
+            self._know_stairs(level, scene, cell, int(tiles[cell]))
+
+    def _know_stairs(self, level: LevelMemory, scene: Scene, cell: int, tile: int) -> None:
+        """Remembers a staircase, and counts it if it is new."""
+        if cell not in level.stairs:
+            if tile == _STAIRS_DOWN:
+                scene.new_down_stairs += 1
+            else:
+                scene.new_up_stairs += 1
+        level.stairs[cell] = int(tile)
+        level.tiles.flat[cell] = tile
+        if level.items.flat[cell] == NO_ITEM:
+            level.base.flat[cell] = tile
 
     def _find_rooms(self, level: LevelMemory, scene: Scene) -> None:
         """Rooms are connected regions of room floor. One that touches a known room is that room."""
@@ -260,13 +269,18 @@ class Memory:
         self.unique_tiles += scene.new_tiles
         if text and not scene.swallowed:
             picked_up = PICKED_UP.search(text) is not None
-            scene.picked_up = picked_up and scene.action == "pickup"
-            if LIES_HERE.search(text) or (scene.action == "drop" and "You drop" in text):
+            scene.picked_up = picked_up and scene.command == "pickup"
+            dropped = scene.command == "drop" and "You drop" in text
+            if dropped:
+                level.credited.flat[cell] = True  # no find, whatever lay there before
+            if dropped or LIES_HERE.search(text):
                 if level.items.flat[cell] == NO_ITEM:
                     level.put_item(cell, glyphs.SOME_OBJECT)
-                    level.credited.flat[cell] = True  # what was dropped, or came unseen under the hero, is no find
-            elif picked_up and (moved or scene.action == "pickup"):
+                    level.credited.flat[cell] = True  # it came unseen under the hero
+            elif (picked_up and (moved or scene.command == "pickup")) or "There is nothing here to pick up" in text:
                 level.put_item(cell, NO_ITEM)
+            if (stairs := STAIRS_HERE.search(text)) is not None:
+                self._know_stairs(level, scene, cell, Tile.STAIRS_DOWN if stairs.group(1) == "down" else Tile.STAIRS_UP)
             if not moved and scene.action in DIRECTIONS and SOLID.search(text):
                 y, x = scene.y + DIRECTIONS[scene.action][0], scene.x + DIRECTIONS[scene.action][1]
                 if 0 <= y < HEIGHT and 0 <= x < WIDTH and level.tiles[y, x] == _UNKNOWN:
@@ -285,14 +299,17 @@ class Memory:
         screen = observation["glyphs"]
         present = level.shown.ravel().nonzero()[0]
         if present.size:
-            present = present[present != scene.cell]
+            # From inside a monster nobody else is seen.
+            present = present[:0] if scene.swallowed else present[present != scene.cell]
         if present.size:
             glyph = screen.take(present)
             kind = glyphs.MONSTER_TILE.take(glyph)
             peaceful = observation["peaceful"].take(present)
             if peaceful.any():
                 kind[peaceful & (kind == _HOSTILE)] = _PEACEFUL
-                level.board.ravel()[_ON_BOARD[present]] = kind
+            level.board.ravel()[_ON_BOARD.take(present)] = (
+                kind  # who is peaceful changes without a change on the screen
+            )
             scene.monsters, scene.monster_glyphs, scene.monster_tiles = present, glyph, kind
             for cell, number in zip(present.tolist(), glyph.tolist(), strict=True):
                 level.monsters[cell] = (number, scene.turn)
@@ -308,7 +325,8 @@ class Memory:
         scene.kills = len(KILL.findall(scene.text)) if scene.text else 0
         self.kills += scene.kills
         if before is None:
-            self.max_depth, self.max_gold = scene.depth, scene.gold
+            self.max_depth, self.max_gold, self.first_gold = scene.depth, scene.gold, scene.gold
+        scene.points = scene.score - max(0, scene.gold - self.first_gold)
         scene.deeper = max(0, scene.depth - self.max_depth)
         scene.gold_record = max(0, scene.gold - self.max_gold)
         self.max_depth += scene.deeper

@@ -26,8 +26,10 @@ class Scene:
     Attributes:
         turn, hp, max_hp, ac, strength, dexterity, gold, depth, experience_level, score, hunger, condition: from NLE's
             blstats; after death those of the last living moment. hunger: 0 satiated, 1 normal, 2 hungry, 3 weak ...
+        points: score without the gold that NetHack counts in it.
         level: (dungeon number, level number); y, x: the hero's tile; cell: y * 79 + x.
-        action, text, took_time, done, alive: what led here, all that NetHack said, and how it stands.
+        action, command, text, took_time, done, alive: what led here (``kick:north``, a ``kick``), all that
+            NetHack said, and how it stands.
         ground: Tile under the hero; item_here: something lies there.
         adjacent: (8,) Tile in each direction of `DIRECTIONS`, monsters before items before ground.
         monsters, monster_glyphs, monster_tiles: cells, glyphs and Tile (HOSTILE, PEACEFUL, PET) of those in view.
@@ -39,12 +41,12 @@ class Scene:
     """
 
     __slots__ = (
-        "action", "text", "took_time", "done", "alive", "turn", "hp", "max_hp", "ac", "strength", "dexterity", "gold",
-        "depth", "experience_level", "score", "hunger", "burden", "condition", "level", "y", "x", "cell", "ground",
-        "item_here", "adjacent", "monsters", "monster_glyphs", "monster_tiles", "items_in_view", "explored", "rooms",
-        "unique_tiles", "rooms_found", "new_tiles", "new_rooms", "new_down_stairs", "new_up_stairs", "new_items",
-        "kills", "deeper", "gold_record", "moved", "picked_up", "repeated_state", "recent_tile", "swallowed",
-        "stairs_down_distance", "_hostile_near",
+        "action", "command", "text", "took_time", "done", "alive", "turn", "hp", "max_hp", "ac", "strength",
+        "dexterity", "gold", "depth", "experience_level", "score", "points", "hunger", "burden", "condition", "level",
+        "y", "x", "cell", "ground", "item_here", "adjacent", "monsters", "monster_glyphs", "monster_tiles",
+        "items_in_view", "explored", "rooms", "unique_tiles", "rooms_found", "new_tiles", "new_rooms",
+        "new_down_stairs", "new_up_stairs", "new_items", "kills", "deeper", "gold_record", "moved", "picked_up",
+        "repeated_state", "recent_tile", "swallowed", "stairs_down_distance", "_hostile_near",
     )  # fmt: skip
 
     # Set by Memory.update.
@@ -57,6 +59,7 @@ class Scene:
     unique_tiles: int
     rooms_found: int
     kills: int
+    points: int
     deeper: int
     gold_record: int
     moved: bool
@@ -67,6 +70,7 @@ class Scene:
 
     def __init__(self, step: Step, stats: list[int], action: str | None) -> None:
         self.action = action
+        self.command = action.partition(":")[0] if action else None
         self.text: str = step.text
         self.took_time: bool = step.took_time
         self.done: bool = step.done

@@ -85,7 +85,7 @@ def senseless(before: "Scene", action: str, after: "Scene") -> bool:
     return (
         not after.took_time
         or (action == "wait" and before.hostile_adjacent)
-        or (action == "pickup" and not before.item_here)
+        or (action == "pickup" and not before.item_here and not after.picked_up)
     )
 
 
@@ -134,8 +134,7 @@ def combat(before: "Scene", action: str, after: "Scene", w: CombatWeights) -> Co
 
 
 def descend(before: "Scene", action: str, after: "Scene", w: DescendWeights) -> Components:
-    # NetHack's score holds the gold carried, piece for piece (botl_score()).
-    score = max(0, (after.score - before.score) - (after.gold - before.gold))
+    score = max(0, after.points - before.points)
     progress = after.new_tiles > 0 or after.deeper > 0 or score > 0
     return {
         "new_down_stairs": w.new_down_stairs * after.new_down_stairs,
