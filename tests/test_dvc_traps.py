@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.helpers.toy import Toy, kill_group, wait_for
+from tests.helpers.toy import Toy, kill_group, output_of, wait_for
 
 
 def test_wrong_parameters_are_one_line_and_cost_nothing(toy: Toy) -> None:
@@ -27,7 +27,7 @@ def test_an_edit_while_a_stage_runs_is_not_recorded_as_what_made_the_result(toy:
     toy.replace("params.yaml", "steps: 4", "steps: 5")
     toy.replace("stages/train.py", "import time", "import time  # edited")
     toy.go()
-    output = repro.communicate()[0]
+    output = output_of(repro, 30)
     assert "params.yaml: train.steps changed 4 -> 5 while the stage ran; nothing was recorded; run again" in output
     assert "stages/train.py changed while the stage ran; nothing was recorded; run again" in output
     assert "exited with 3" in output and repro.returncode == 255
@@ -39,7 +39,7 @@ def test_ctrl_c_records_nothing_and_the_next_run_resumes(toy: Toy, finished_toy:
     lock, before = toy.read("dvc.lock"), toy.outputs()
     repro = toy.pause_at(2, "dvc", "repro", "-f", "-s", "train")
     kill_group(repro, signal.SIGINT)
-    output = repro.communicate()[0]
+    output = output_of(repro, 30)
     assert "exited with 130" in output and repro.returncode == 255
     assert toy.read("dvc.lock") == lock
     assert toy.outputs() == before

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from nethack_pipe import portable
-from tests.helpers.toy import Toy, wait_for
+from tests.helpers.toy import Toy, output_of, wait_for
 
 TRAIN = ("python", "-m", "stages.train")
 
@@ -120,7 +120,7 @@ def test_sigterm_lets_main_save_and_ends_with_143(toy: Toy) -> None:
     )
     process = toy.pause_at(0, *TRAIN)
     process.terminate()
-    output = process.communicate(timeout=20)[0]
+    output = output_of(process, 20)
     assert process.returncode == 143 and "saved" in output
 
 

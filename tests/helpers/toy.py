@@ -29,6 +29,7 @@ train:
 DVC_YAML = """\
 stages:
   make:
+    desc: Write numbered rows
     cmd: python -m stages.make
     deps:
     - stages/make.py
@@ -38,6 +39,7 @@ stages:
     outs:
     - data/rows
   train:
+    desc: Count steps
     cmd: python -m stages.train
     deps:
     - data/rows
@@ -179,7 +181,7 @@ class Toy:
     def run(self, *command: str, code: int = 0, **variables: str) -> str:
         """Run `command`, check its exit code, and return what it printed."""
         process = self.start(*command, **variables)
-        output, _ = process.communicate(timeout=120)
+        output = output_of(process)
         assert process.returncode == code, f"{command} ended with {process.returncode}:\n{output}"
         return output
 
@@ -188,7 +190,7 @@ class Toy:
         process = self.start(*command, TOY_PAUSE=str(step), TOY_GO=str(self.root / "go"), **variables)
 
         def there() -> bool:
-            assert process.poll() is None, process.communicate()[0]
+            assert process.poll() is None, output_of(process)
             return any(path.read_text() == str(step) for path in self.root.glob(".scratch/train-*/step"))
 
         wait_for(there)
@@ -208,6 +210,15 @@ def wait_for(what: Callable[[], object], seconds: float = 30) -> None:
     while not what():
         assert time.monotonic() < end, "waited too long"
         time.sleep(0.02)
+
+
+def output_of(process: "subprocess.Popen[str]", seconds: float = 120) -> str:
+    """All that `process` prints until it ends; it and what it started are killed if it does not."""
+    try:
+        return process.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        kill_group(process)
+        raise AssertionError(f"not ended:\n{process.communicate()[0]}") from None
 
 
 def kill_group(process: "subprocess.Popen[str]", signum: int = signal.SIGKILL) -> None:
