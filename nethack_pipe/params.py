@@ -7,7 +7,7 @@ YAML 1.2, because DVC does: what it writes for ``-S appo.learning_rate=1e-5`` (`
 import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ class ParamError(Exception):
 class Section(BaseModel):
     """One section of params.yaml: strict types (no ``"3"`` for 3), no unknown keys, no inf or nan, frozen.
 
-    A validator over several fields names the field to change at the start of its message:
+    A validator over several fields begins each line of its message with the field to change:
     ``raise ValueError("batch_size: expected a multiple of 32, got 100")``.
     """
 
@@ -103,7 +103,8 @@ def load(path: Path, models: Mapping[str, type[Section]]) -> dict[str, Any]:
                 sections[name] = model.model_validate_json(json.dumps(document[name]))
             except ValidationError as error:
                 schema = model.model_json_schema()
-                lines += [f"{path.name}: {_line(name, item, schema)}" for item in _errors(error, schema)]
+                found = [_message(name, item, schema) for item in _errors(error, schema)]
+                lines += [f"{path.name}: {line}" for message in found for line in message.splitlines()]
             except TypeError as error:
                 lines.append(f"{path.name}: {name}: not plain YAML: {error}")
     if lines:
@@ -127,8 +128,8 @@ def _errors(error: ValidationError, schema: Mapping[str, Any]) -> list[dict[str,
     return list(kept.values())
 
 
-def _line(section: str, error: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """One message: ``appo.batch_size: expected an integer greater than 0, got 'abc'``."""
+def _message(section: str, error: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """``appo.batch_size: expected an integer greater than 0, got 'abc'``; of a validator's text one line for each."""
     name = section
     known: Mapping[str, Any] = schema
     for part in error["loc"]:
@@ -142,12 +143,17 @@ def _line(section: str, error: Mapping[str, Any], schema: Mapping[str, Any]) -> 
             near = _nearest(str(error["loc"][-1]), names) or f"; known are {', '.join(names)}"
             return f"{name}: unknown key{near}"
         case "value_error" | "assertion_error":
-            text = str(error["ctx"]["error"])
-            key, colon, _ = text.partition(":")
-            inner = colon and key.split(".")[0].split("[")[0] in _mapping(known, schema).get("properties", {})
-            return f"{name}.{text}" if inner else f"{name}: {text}"
+            keys = _mapping(known, schema).get("properties", {})
+            texts = str(error["ctx"]["error"]).splitlines()
+            return "\n".join(f"{name}.{text}" if _names_a_key(text, keys) else f"{name}: {text}" for text in texts)
         case _:
             return f"{name}: expected {_allowed(known, schema) or error['msg']}, got {_show(error['input'])}"
+
+
+def _names_a_key(text: str, keys: Iterable[str]) -> bool:
+    """Whether `text` begins with one of `keys` (``key: ...``, ``key.inner: ...`` or ``key[0]: ...``)."""
+    key, colon, _ = text.partition(":")
+    return bool(colon) and key.split(".")[0].split("[")[0] in keys
 
 
 def _mapping(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:

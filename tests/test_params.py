@@ -131,6 +131,24 @@ def test_all_wrong_values_are_told_at_once(tmp_path: Path) -> None:
     assert [line.split(": ")[1] for line in lines] == ["appo.batch_size", "appo.gamma"]
 
 
+def test_a_validator_can_name_several_keys_and_the_section_itself(tmp_path: Path) -> None:
+    class Many(Section):
+        size: int
+
+        @model_validator(mode="after")
+        def _all_wrong(self) -> "Many":
+            raise ValueError("size: too much\nsize.inner: why\nno such: key")
+
+    (tmp_path / "params.yaml").write_text("many: {size: 1}")
+    with pytest.raises(ParamError) as caught:
+        load(tmp_path / "params.yaml", {"many": Many})
+    assert caught.value.lines == [
+        "params.yaml: many.size: too much",
+        "params.yaml: many.size.inner: why",
+        "params.yaml: many: no such: key",
+    ]
+
+
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(ParamError, match="params.yaml: there is no such file in"):
         load(tmp_path / "params.yaml", {"appo": Appo})
