@@ -303,7 +303,7 @@ def letters_of_potions(game: Game) -> str:
 
 def test_looking_for_peacefuls_and_worn_things_does_not_change_the_game() -> None:
     class Blind(Game):
-        def _look_for_peaceful(self, shown: bytes) -> None:
+        def _look_for_peaceful(self, shown: bytes, hero: int) -> None:
             pass
 
     actions = random_actions(4, 150, tuple(action for action in ACTIONS if action != "eat"))
@@ -362,6 +362,8 @@ def test_misuse_is_told() -> None:
         game.last  # noqa: B018
     with pytest.raises(RuntimeError, match="reset it"):
         game.branch(lambda game: None)
+    with pytest.raises(RuntimeError, match="reset it"):
+        game.reseed(1)
     game.reset(np.int64(3))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no action 'jump'"):
         game.step("jump")
