@@ -58,21 +58,37 @@ def _try_lock(path: Path) -> IO[str] | None:
 
 
 def take_signals() -> None:
-    """Let Ctrl-C raise KeyboardInterrupt (DVC may have started us with it ignored) and SIGTERM SystemExit(143)."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Let Ctrl-C raise KeyboardInterrupt and SIGTERM or a closed terminal SystemExit, so that main() can save.
+
+    DVC may have started us with SIGINT ignored; nohup has with SIGHUP, which then stays so.
+    """
+    signal.signal(signal.SIGINT, _interrupt)
     signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _terminate)
 
 
 def ignore_signals() -> None:
     """For the moments in which stopping half-way would do harm."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_IGN)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    _ignore_termination()
+    raise KeyboardInterrupt
 
 
 def _terminate(signum: int, frame: FrameType | None) -> None:
-    """Leave main() through its finally clauses, so that it can save; further SIGTERMs would only disturb that."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _ignore_termination()
     raise SystemExit(128 + signum)
+
+
+def _ignore_termination() -> None:
+    """The first signal leaves main() through its finally clauses. The next would only disturb its saving: DVC ends at a
+    Ctrl-C too, which `watch_dvc` answers with SIGTERM. A second Ctrl-C is somebody who insists."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def watch_dvc() -> None:
@@ -93,8 +109,9 @@ def watch_dvc() -> None:
 def _stop_after(pidfd: int) -> None:
     """When the process of `pidfd` has ended, end this one: politely, after ORPHAN_PATIENCE with all its children."""
     select.select([pidfd], [], [])
-    print("the dvc process that started this stage is gone: stopping", file=sys.stderr)
     os.kill(os.getpid(), signal.SIGTERM)
+    with contextlib.suppress(OSError):  # who reads this may be gone as well
+        print("the dvc process that started this stage is gone: stopping", file=sys.stderr)
     time.sleep(ORPHAN_PATIENCE)
     for child in psutil.Process().children(recursive=True):
         child.kill()

@@ -109,7 +109,9 @@ def _results(
     left = set(waiting)
     deaths: Counter[int] = Counter()
     workers: list[_Worker] = []
-    with tqdm(total=len(tasks), initial=len(tasks) - len(left), desc=desc, unit="chunk", disable=not tasks) as bar:
+    with tqdm(
+        total=len(tasks), initial=len(tasks) - len(left), desc=desc, unit="chunk", mininterval=0.5, disable=not tasks
+    ) as bar:
         try:
             for due in range(len(tasks)):
                 while due in left:

@@ -6,7 +6,7 @@ A stage module has the pydantic models of its parameters, a ``main(stage)`` that
         run("appo", {"base": BaseParams, "appo": AppoParams}, main)
 
 Exit codes: 0 finished, 1 an error, 2 wrong parameters, 3 parameters, code or data changed meanwhile, 130 Ctrl-C,
-143 terminated. Whenever it is not 0, outputs that DVC had removed are put back as dvc.lock records them.
+129 and 143 terminated. Whenever it is not 0, outputs that DVC had removed are put back as dvc.lock records them.
 """
 
 import contextlib

@@ -114,14 +114,37 @@ def test_sections_that_dvc_does_not_watch_are_refused(toy: Toy) -> None:
     assert "dvc.yaml: train: params lists ['base'], the stage reads ['base', 'train']" in output
 
 
-def test_sigterm_lets_main_save_and_ends_with_143(toy: Toy) -> None:
+@pytest.mark.parametrize(
+    ("signals", "code"),
+    [
+        ([signal.SIGTERM], 143),
+        ([signal.SIGHUP], 129),
+        ([signal.SIGINT], 130),
+        ([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], 130),
+        ([signal.SIGTERM, signal.SIGTERM], 143),
+    ],
+)
+def test_the_first_signal_lets_main_save_and_the_next_does_not_disturb_it(
+    toy: Toy, signals: list[int], code: int
+) -> None:
+    saving = "print('saving', flush=True), time.sleep(0.5), print('saved')"
+    line = "            time.sleep(0.05)\n"
     toy.replace(
-        "stages/train.py", "    for step in", "    import atexit\n    atexit.register(print, 'saved')\n    for step in"
+        "stages/train.py",
+        line,
+        f"            try: time.sleep(0.05)\n            except BaseException: {saving}; raise\n",
     )
+    before = toy.outputs()
     process = toy.pause_at(0, *TRAIN)
-    process.terminate()
+    process.send_signal(signals[0])
+    assert process.stdout is not None
+    while "saving" not in process.stdout.readline():
+        pass
+    for signum in signals[1:]:
+        process.send_signal(signum)
     output = output_of(process, 20)
-    assert process.returncode == 143 and "saved" in output
+    assert process.returncode == code and "saved" in output
+    assert toy.outputs() == before
 
 
 def test_a_stage_whose_dvc_is_gone_ends_even_if_it_does_not_want_to(toy: Toy) -> None:
