@@ -116,7 +116,7 @@ class AppoParams(Section):
 
 
 def main(stage: Stage) -> None:
-    """Train as `base`, `rewards` and `appo` say; write models/appo, metrics/appo.json and metrics/appo/curve.csv."""
+    """Train as `base`, `rewards` and `appo` say; write models/appo, metrics/appo.json, plots/appo_training.csv."""
     import torch
 
     from nethack_pipe.appo import progress, runner
@@ -155,7 +155,7 @@ def main(stage: Stage) -> None:
         stage.output("models/appo"), trained, ACTION_SETS[params.actions], {"action_set": params.actions, "env": env}
     )
     stage.write_metrics(summary(progress.metrics(trained.rows), params.enabled_skills))
-    stage.write_curve("curve", progress.curve(trained.rows))
+    stage.write_curve("training", progress.curve(trained.rows))
 
 
 def summary(metrics: dict[str, float], skills: list[Any]) -> dict[str, float]:
