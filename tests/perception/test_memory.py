@@ -88,6 +88,13 @@ def test_a_corridor_and_three_tiles_of_floor_are_no_room_but_four_are():
     assert (scene.new_rooms, scene.rooms, scene.rooms_found) == (1, 1, 1)
 
 
+def test_a_room_is_found_when_its_fourth_tile_shows():
+    story = Story()
+    assert story.show("..,@##\n.f").new_rooms == 0  # nobody knows what the kitten stands on
+    assert story.show("..,@##\nf.", "wait").new_rooms == 1
+    assert story.show("..,@##\n..", "wait").new_rooms == 0
+
+
 def test_a_doorway_parts_two_rooms():
     story = Story()
     scene = story.show("""
@@ -367,6 +374,48 @@ def test_nothing_here_to_pick_up_is_believed():
     assert story.show("|f@.|", "east", "You swap places with Kitty.").item_here
     scene = story.show("|.@.|", "pickup", "There is nothing here to pick up.", took_time=False)
     assert not scene.item_here and not scene.picked_up
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The stairs are solidly fixed to the floor.",
+        "Moving the altar would be a very bad idea.",
+        "The plumbing connects it to the floor.",
+    ],
+)
+def test_other_words_for_nothing_here_are_believed(text):
+    # dopickup() has words of its own for each kind of furniture.
+    story = Story()
+    story.show("|@%.|")
+    story.show("|@f.|", "wait")
+    assert story.show("|f@.|", "east", "You swap places with Kitty.").item_here
+    assert not story.show("|f@.|", "pickup", text, took_time=False).item_here
+
+
+def test_what_falls_down_the_stairs_does_not_lie_here():
+    story = Story()
+    story.show("|@>.|")
+    story.show("|.@.|", "east")
+    scene = story.show("|.@.|", "drop", "You drop a puce potion.  The puce potion falls down the stairs.")
+    assert not scene.item_here and scene.items_in_view == 0
+
+
+def test_a_second_item_of_the_same_looks_shows_when_the_hero_steps_off():
+    story = Story()
+    story.show("|@)..|")
+    story.show("|.@..|", "east", "b - a dagger.")  # one of two
+    off = story.show("|.)@.|", "east")
+    assert (off.items_in_view, off.tile("west"), off.new_items) == (1, Tile.ITEM, 0)
+
+
+def test_what_somebody_took_behind_the_hero_lies_there_no_more():
+    story = Story()
+    story.show("|@...|")
+    story.show("|.@..|", "east")
+    assert story.show("|.@..|", "drop", "You drop a dagger.").item_here
+    off = story.show("|..@.|", "east", "The kitten picks up a dagger.")
+    assert (off.items_in_view, off.tile("west")) == (0, Tile.FLOOR)
 
 
 def test_who_floats_over_an_item_still_knows_of_it():

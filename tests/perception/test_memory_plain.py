@@ -54,7 +54,7 @@ class Plain:
                     self._look(cell, glyph, count_items=action not in ("drop", "kick"))
             self._find_rooms()
             self._explore(hero)
-            self._listen(step.text, action, hero, arrived or self.at is None or self.at[2] != hero)
+            self._listen(step, action, hero, arrived or self.at is None or self.at[2] != hero)
         self.at = where, depth, hero
         monsters = {
             cell: Tile.PEACEFUL
@@ -111,16 +111,17 @@ class Plain:
                 self.level.rooms = [room for room in self.level.rooms if room not in known]
                 self.level.rooms.append(region.union(*known))
 
-    def _listen(self, text: str, action: str | None, hero: tuple[int, int], moved: bool) -> None:
-        level = self.level
-        dropped = action == "drop" and "You drop" in text
+    def _listen(self, step: Step, action: str | None, hero: tuple[int, int], moved: bool) -> None:
+        level, text = self.level, step.text
+        dropped = action == "drop" and "You drop" in text and "falls down" not in text
+        nothing = action == "pickup" and not step.took_time and "here, but" not in text
         if dropped:
             level.credited.add(hero)
         if dropped or LIES_HERE.search(text):
             if hero not in level.items:
                 level.items[hero] = glyphs.SOME_OBJECT
                 level.credited.add(hero)
-        elif (PICKED_UP.search(text) and (moved or action == "pickup")) or "nothing here to pick up" in text:
+        elif nothing or (PICKED_UP.search(text) and (moved or action == "pickup")):
             level.items.pop(hero, None)
         if found := STAIRS_HERE.search(text):
             down = found.group(1) == "down"
@@ -143,7 +144,7 @@ class Plain:
         return self.level.tiles.get(cell, Tile.UNKNOWN)
 
 
-@pytest.mark.parametrize("seed", range(101, 109))
+@pytest.mark.parametrize("seed", [101, 102, 103, 104, 1003, 1007, 1017, 1019])
 def test_what_is_remembered_is_what_a_plain_memory_remembers(seed):
     rng = random.Random(seed)
     policies = [Frontier(task) for task in ("resource", "combat", "descend")]
@@ -154,7 +155,7 @@ def test_what_is_remembered_is_what_a_plain_memory_remembers(seed):
         for policy in policies:
             policy.reset(0, 0)
         action = None
-        for step in range(150):
+        for step in range(300):
             expected = plain.update(game.last, action)
             found = {
                 name: value.tolist() if isinstance(value, np.ndarray) else value
@@ -168,5 +169,5 @@ def test_what_is_remembered_is_what_a_plain_memory_remembers(seed):
                 playthrough.memory = playthrough.memory.copy()
             action = rng.choice(playthrough.legal)
             if rng.random() < 0.7:
-                action = policies[step // 50].act([0], [playthrough])[0]
+                action = policies[step // 100].act([0], [playthrough])[0]
             scene = playthrough.step(action)
