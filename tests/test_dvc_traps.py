@@ -20,6 +20,19 @@ def test_wrong_parameters_are_one_line_and_cost_nothing(toy: Toy) -> None:
     assert "up to date" in toy.run("dvc", "status")
 
 
+def test_going_back_to_old_parameters_runs_nothing_and_plots_need_no_network(toy: Toy) -> None:
+    before = toy.outputs()
+    toy.run("dvc", "exp", "run", "-S", "train.steps=6")
+    assert toy.outputs()["plots/train_loss.csv"].endswith("5,0.166667\n")
+    toy.run("dvc", "plots", "diff", "HEAD")
+    page = toy.read("dvc_plots/index.html")
+    assert '"step": "5", "loss": "0.166667"' in page and "vegaEmbed=" in page
+    assert "<script src" not in page and '<script type="text/javascript" src' not in page
+    toy.git("checkout", "params.yaml")
+    assert "start at" not in toy.run("dvc", "repro")
+    assert toy.outputs() == before
+
+
 def test_an_edit_while_a_stage_runs_is_not_recorded_as_what_made_the_result(toy: Toy) -> None:
     lock, before = toy.read("dvc.lock"), toy.outputs()
     toy.replace("params.yaml", "rate: 1e-05", "rate: 2e-05")

@@ -53,6 +53,11 @@ stages:
     metrics:
     - metrics/train.json:
         cache: false
+plots:
+- loss:
+    x: step
+    y:
+      plots/train_loss.csv: [loss]
 """
 
 MAKE = """\
@@ -109,7 +114,9 @@ if __name__ == "__main__":
     run("train", {"base": BaseParams, "train": TrainParams}, main)
 """
 
-SETTINGS = (".gitignore", ".gitattributes", ".dvcignore", ".dvc/.gitignore", ".dvc/config")
+SETTINGS = (
+    ".gitignore", ".gitattributes", ".dvcignore", ".dvc/.gitignore", ".dvc/config", ".dvc/plots/offline.html",
+)  # fmt: skip
 
 
 class Toy:
