@@ -31,6 +31,11 @@ KILL = re.compile(r"\bYou (?:kill|destroy) (?!poor |the poor )[^!.]*!")
 LIES_HERE = re.compile(r"\bYou (?:see|feel) here |\bobjects here\b|\bThings that are here\b")
 # xprname(): inventory letter, blank, dash. Gold is "$".
 PICKED_UP = re.compile(r"(?:^|  |lifting )[a-zA-Z$] - ")
+# pickup() of NetHack 3.6 where no object lies, by what else is there.
+NOTHING_HERE = re.compile(
+    r"\bnothing here to pick up\b|\bfixed to the floor\b|\bMoving the altar\b|\bplumbing connects\b"
+    r"|\bneed a gravestone\b|\bcould drink the water\b|\bcome off the hinges\b|\bIt must weigh\b"
+)
 STAIRS_HERE = re.compile(r"There is a (?:staircase|ladder) (up|down) here")
 SOLID = re.compile(r"\bsolid stone\b|\bIt's (?:a wall|solid)|\ba wall\b")
 
@@ -56,7 +61,7 @@ class LevelMemory:
         credited: bool, an item on this tile has been counted as found.
         room: uint8 number of the room, from 1; 0 where there is none.
         visits: int32 steps spent on the tile, bumps and waits too.
-        shown: bool, the screen shows a monster (or the hero) there.
+        present: cells where the screen shows a monster (or, perhaps, the hero).
         monsters: cell -> (glyph, turn) where a monster was last seen.
         stairs: cells of staircases already counted, with their `Tile`.
         rooms, tiles_known, items_known: how many rooms, explored tiles and items to pick up there are.
@@ -67,7 +72,19 @@ class LevelMemory:
     """
 
     __slots__ = (
-        *("tiles", "explored", "items", "lying", "credited", "room", "visits", "shown", "monsters", "glyphs", "stairs"),
+        *(
+            "tiles",
+            "explored",
+            "items",
+            "lying",
+            "credited",
+            "room",
+            "visits",
+            "present",
+            "monsters",
+            "glyphs",
+            "stairs",
+        ),
         *("under", "base", "board", "rooms", "tiles_known", "items_known"),
     )
 
@@ -80,7 +97,7 @@ class LevelMemory:
         self.room = np.zeros((HEIGHT, WIDTH), dtype=np.uint8)
         self.rooms = self.tiles_known = self.items_known = 0
         self.visits = np.zeros((HEIGHT, WIDTH), dtype=np.int32)
-        self.shown = np.zeros((HEIGHT, WIDTH), dtype=bool)
+        self.present: list[int] = []
         self.monsters: dict[int, tuple[int, int]] = {}
         self.glyphs = np.full((HEIGHT, WIDTH), UNSEEN, dtype=np.int16)
         self.under = self.glyphs.copy()
@@ -99,7 +116,7 @@ class LevelMemory:
     def put_item(self, cell: int, glyph: int) -> None:
         """Remembers `glyph` (or NO_ITEM) as what lies on flat cell `cell`."""
         self.items.flat[cell] = glyph
-        self.under.flat[cell] = UNSEEN  # so that what the screen shows there next is looked at
+        self.glyphs.flat[cell] = self.under.flat[cell] = UNSEEN  # what the screen shows there next is news
         self.base.flat[cell] = self.tiles.flat[cell] if glyph == NO_ITEM else glyphs.ITEM_TILE[glyph]
         self.lying.flat[cell] = glyphs.IS_ITEM[glyph]
         self.items_known = int(np.count_nonzero(self.lying))
@@ -184,7 +201,8 @@ class Memory:
         level.glyphs.ravel()[changed] = glyph
         flags = glyphs.FLAGS.take(glyph)
         monster = (flags & glyphs.MONSTER) != 0
-        level.shown.ravel()[changed] = monster
+        level.present = [cell for cell in level.present if glyphs.IS_MONSTER.item(screen.item(cell))]
+        level.present += [cell for cell in changed[monster].tolist() if cell not in level.present]
         explored = level.explored.ravel()
         new = changed[(flags & glyphs.EXPLORES != 0) & ~explored.take(changed)]
         # A monster that comes and goes over known ground changes nothing else.
@@ -196,9 +214,6 @@ class Memory:
         if new.size:
             explored[new] = True
             scene.new_tiles = new.size
-            floor = new[glyphs.IS_ROOM_TILE.take(level.tiles.take(new))]
-            if floor.size and not level.room.take(floor).all():
-                self._find_rooms(level, scene)
 
     def _learn(self, level: LevelMemory, scene: Scene, cells: np.ndarray, glyph: np.ndarray, count_items: bool) -> None:
         """Takes in cells that show other ground, or another object, than was known."""
@@ -227,6 +242,9 @@ class Memory:
         base[cells] = np.where(thing == NO_ITEM, tiles.take(cells), glyphs.ITEM_TILE.take(thing))
         for cell in cells[(flags & glyphs.STAIRS) != 0].tolist():
             self._know_stairs(level, scene, cell, int(tiles[cell]))
+        floor = cells[(flags & glyphs.ROOM) != 0]
+        if floor.size and not level.room.take(floor).all():
+            self._find_rooms(level, scene)
 
     def _know_stairs(self, level: LevelMemory, scene: Scene, cell: int, tile: int) -> None:
         """Remembers a staircase, and counts it if it is new."""
@@ -270,14 +288,14 @@ class Memory:
         if text and not scene.swallowed:
             picked_up = PICKED_UP.search(text) is not None
             scene.picked_up = picked_up and scene.command == "pickup"
-            dropped = scene.command == "drop" and "You drop" in text
+            dropped = scene.command == "drop" and "You drop" in text and "falls down the" not in text
             if dropped:
                 level.credited.flat[cell] = True  # no find, whatever lay there before
             if dropped or LIES_HERE.search(text):
                 if level.items.flat[cell] == NO_ITEM:
                     level.put_item(cell, glyphs.SOME_OBJECT)
                     level.credited.flat[cell] = True  # it came unseen under the hero
-            elif (picked_up and (moved or scene.command == "pickup")) or "There is nothing here to pick up" in text:
+            elif (picked_up and (moved or scene.command == "pickup")) or NOTHING_HERE.search(text):
                 level.put_item(cell, NO_ITEM)
             if (stairs := STAIRS_HERE.search(text)) is not None:
                 self._know_stairs(level, scene, cell, Tile.STAIRS_DOWN if stairs.group(1) == "down" else Tile.STAIRS_UP)
@@ -297,23 +315,19 @@ class Memory:
     def _meet(self, level: LevelMemory, scene: Scene, observation: dict[str, np.ndarray]) -> None:
         """Who is in view, and what is on the eight tiles around the hero."""
         screen = observation["glyphs"]
-        present = level.shown.ravel().nonzero()[0]
-        if present.size:
-            # From inside a monster nobody else is seen.
-            present = present[:0] if scene.swallowed else present[present != scene.cell]
-        if present.size:
-            glyph = screen.take(present)
-            kind = glyphs.MONSTER_TILE.take(glyph)
-            peaceful = observation["peaceful"].take(present)
-            if peaceful.any():
-                kind[peaceful & (kind == _HOSTILE)] = _PEACEFUL
-            level.board.ravel()[_ON_BOARD.take(present)] = (
-                kind  # who is peaceful changes without a change on the screen
-            )
-            scene.monsters, scene.monster_glyphs, scene.monster_tiles = present, glyph, kind
-            for cell, number in zip(present.tolist(), glyph.tolist(), strict=True):
-                level.monsters[cell] = (number, scene.turn)
-        if len(level.monsters) > present.size:
+        if level.present and not scene.swallowed:  # from inside a monster nobody else is seen
+            peaceful, board = observation["peaceful"], level.board.ravel()
+            for cell in sorted(level.present):
+                if cell == scene.cell:
+                    continue
+                glyph = screen.item(cell)
+                tile = glyphs.MONSTER_TILE.item(glyph)
+                if tile == _HOSTILE and peaceful.item(cell):
+                    tile = _PEACEFUL
+                board[_ON_BOARD.item(cell)] = tile  # who is peaceful changes without a change on the screen
+                scene.in_view.append((cell, glyph, tile))
+                level.monsters[cell] = (glyph, scene.turn)
+        if len(level.monsters) > len(scene.in_view):
             for cell, (_, seen) in list(level.monsters.items()):
                 if seen != scene.turn and glyphs.SHOWS_GROUND[screen.item(cell)]:
                     del level.monsters[cell]  # the tile is drawn as ground again: whoever was there has left

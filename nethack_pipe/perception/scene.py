@@ -17,7 +17,6 @@ _STR25, _DEX, _GOLD, _DEPTH, _XP = (int(BL[name]) for name in ("STR25", "DEX", "
 _SCORE, _HUNGER, _CAP, _CONDITION = (int(BL[name]) for name in ("SCORE", "HUNGER", "CAP", "CONDITION"))
 _DNUM, _DLEVEL = int(BL.DNUM), int(BL.DLEVEL)
 _HOSTILE = int(Tile.HOSTILE)
-_NOBODY = np.zeros(0, dtype=np.int64)
 
 
 class Scene:
@@ -32,7 +31,8 @@ class Scene:
             NetHack said, and how it stands.
         ground: Tile under the hero; item_here: something lies there.
         adjacent: (8,) Tile in each direction of `DIRECTIONS`, monsters before items before ground.
-        monsters, monster_glyphs, monster_tiles: cells, glyphs and Tile (HOSTILE, PEACEFUL, PET) of those in view.
+        in_view: cell, glyph and `Tile` (HOSTILE, PEACEFUL, PET) of every monster in view, by cell; monsters,
+            monster_glyphs, monster_tiles: the same as arrays.
         items_in_view: known items of this level. explored, rooms: tiles and rooms known of this level.
         new_tiles, new_rooms, new_down_stairs, new_up_stairs, new_items, kills: counted in this step for the first time.
         stairs_down_distance: tiles (Chebyshev) to the nearest known way down on this level, 1000 where none is known.
@@ -43,7 +43,7 @@ class Scene:
     __slots__ = (
         "action", "command", "text", "took_time", "done", "alive", "turn", "hp", "max_hp", "ac", "strength",
         "dexterity", "gold", "depth", "experience_level", "score", "points", "hunger", "burden", "condition", "level",
-        "y", "x", "cell", "ground", "item_here", "adjacent", "monsters", "monster_glyphs", "monster_tiles",
+        "y", "x", "cell", "ground", "item_here", "adjacent", "in_view",
         "items_in_view", "explored", "rooms", "unique_tiles", "rooms_found", "new_tiles", "new_rooms",
         "new_down_stairs", "new_up_stairs", "new_items", "kills", "deeper", "gold_record", "moved", "picked_up",
         "repeated_state", "recent_tile", "swallowed", "stairs_down_distance", "_hostile_near",
@@ -83,7 +83,7 @@ class Scene:
         self.score, self.hunger, self.burden = stats[_SCORE], stats[_HUNGER], stats[_CAP]
         self.condition = stats[_CONDITION]
         self.level = (stats[_DNUM], stats[_DLEVEL])
-        self.monsters = self.monster_glyphs = self.monster_tiles = _NOBODY
+        self.in_view: list[tuple[int, int, int]] = []
         self.new_tiles = self.new_rooms = self.new_down_stairs = self.new_up_stairs = self.new_items = 0
         self.picked_up = False
         self._hostile_near: bool | None = None
@@ -96,9 +96,21 @@ class Scene:
         return self._hostile_near
 
     @property
+    def monsters(self) -> np.ndarray:
+        return np.array([cell for cell, _, _ in self.in_view], dtype=np.int64)
+
+    @property
+    def monster_glyphs(self) -> np.ndarray:
+        return np.array([glyph for _, glyph, _ in self.in_view], dtype=np.int16)
+
+    @property
+    def monster_tiles(self) -> np.ndarray:
+        return np.array([tile for _, _, tile in self.in_view], dtype=np.uint8)
+
+    @property
     def hostiles(self) -> np.ndarray:
         """(k,) cells of the hostile monsters in view."""
-        return self.monsters[self.monster_tiles == _HOSTILE]
+        return np.array([cell for cell, _, tile in self.in_view if tile == _HOSTILE], dtype=np.int64)
 
     @property
     def low_hp(self) -> bool:
@@ -135,9 +147,7 @@ def structured(scene: Scene, step: Step) -> dict[str, Any]:
             "position": [cell % WIDTH, cell // WIDTH],
             "distance": distance(cell),
         }
-        for cell, glyph, tile in zip(
-            scene.monsters.tolist(), scene.monster_glyphs.tolist(), scene.monster_tiles.tolist(), strict=True
-        )
+        for cell, glyph, tile in scene.in_view
     ]
     items = [
         {
