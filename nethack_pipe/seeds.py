@@ -14,7 +14,7 @@ SPLITS: tuple[Split, ...] = ("train", "held_out")
 
 
 def stream(root: int, *names: str | int) -> np.random.SeedSequence:
-    """The sub-stream of `root` (``base.seed``, >= 0) that belongs to the purpose `names`, e.g. ``("appo", "policy")``."""
+    """The sub-stream of `root` (``base.seed``, >= 0) for the purpose `names`, e.g. ``("appo", "policy")``."""
     label = "\x1f".join(f"{type(name).__name__}:{name}" for name in names)
     digest = hashlib.sha256(label.encode()).digest()
     words = [int.from_bytes(digest[i : i + 4], "little") for i in range(0, 32, 4)]
@@ -32,6 +32,6 @@ def integer(root: int, *names: str | int) -> int:
 
 
 def game_seed(root: int, split: Split, purpose: str, index: int) -> int:
-    """The seed in [0, 2**62) of game number `index` that is played for `purpose`; even in training, odd when held out."""
+    """The seed in [0, 2**62) of game number `index` played for `purpose`; even in training, odd when held out."""
     high = int(stream(root, split, purpose, index).generate_state(1, np.uint64)[0] >> 3)
     return high << 1 | SPLITS.index(split)

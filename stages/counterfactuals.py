@@ -1,4 +1,4 @@
-"""Branches the recorded games at decisive moments and labels every legal action: ``data/counterfactuals``, ``data/preferences``."""
+"""Branches recorded games at decisive moments: ``data/counterfactuals`` labels every action, ``data/preferences`` ranks."""
 
 from typing import Literal
 
@@ -24,7 +24,14 @@ class CounterfactualsParams(Section):
 def main(stage: Stage) -> None:
     import pyarrow as pa
 
-    from nethack_pipe.counterfactuals.label import Labelling, describe, label_chunk, preferences, recorded_games, summary
+    from nethack_pipe.counterfactuals.label import (
+        Labelling,
+        describe,
+        label_chunk,
+        preferences,
+        recorded_games,
+        summary,
+    )
     from nethack_pipe.parallel import map_chunks
     from nethack_pipe.rollouts.schema import read, write_shards
     from nethack_pipe.seeds import SPLITS

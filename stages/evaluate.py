@@ -76,9 +76,11 @@ def main(stage: Stage) -> None:
             for policy, report in policies.items()
         ],
     )
+    adapter = stage.input("models/sft")
+    base = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"]
     open_loop = score_forward_model(
-        stage.input("models/sft"),
-        stage.input("models/base"),
+        adapter,
+        stage.input("models/base") if base == "models/base" else base,
         [stage.input("data/rollouts"), stage.input("data/counterfactuals")],
         examples=params.open_loop_examples,
         batch_size=params.prediction_batch_size,

@@ -104,6 +104,8 @@ def score(rows: Iterable[dict[str, Any]], root: int) -> dict[str, Any]:
         reference = by_match.get((task, REFERENCE))
         if reference is not None and policy != REFERENCE:
             reference.sort(key=lambda row: row["game_seed"])
+            if [row["game_seed"] for row in reference] != [row["game_seed"] for row in games]:
+                raise ValueError(f"{task}: {policy} and {REFERENCE} did not play the same games")
             report[f"minus_{REFERENCE}"] = paired_difference(
                 values,
                 [game["task_reward"] for game in reference],
