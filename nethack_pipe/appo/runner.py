@@ -176,6 +176,8 @@ def _configuration(options: Mapping[str, Any], scratch: Path) -> AttrDict:
         experiment="sample_factory",
         num_workers=1 if serial else options["num_workers"],
         save_every_sec=_NEVER if serial else 60,
+        # In one process a silent component is a machine that was suspended or is busy, no reason to stop.
+        heartbeat_reporting_interval=_NEVER if serial else 180,
     )
     return cfg
 

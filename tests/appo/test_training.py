@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from nethack_pipe.appo.export import export
 from nethack_pipe.appo.model import MaskedActorCritic, make_actor_critic
 from nethack_pipe.appo.vector_env import GameError
 from nethack_pipe.policies.actor_critic import ActorCriticNetwork, ActorCriticPolicy
+from nethack_pipe.tasks.env import EnvConfig, SkillEnv
 from tests.helpers import emulate
 from tests.helpers.toy_env import NUM_ACTIONS, OBSERVATION_SIZE, SEED_MODULUS, ToyEnv
 from tests.helpers.toy_training import OPTIONS, digest, train
@@ -83,6 +85,29 @@ def test_the_return_rises(tmp_path: Path) -> None:
     assert per_step(rows[:5]) < 0.2
     assert per_step(rows[-5:]) > 0.45
     assert rows[-1]["train"]["entropy"] < rows[0]["train"]["entropy"]
+
+
+def test_real_games_are_the_same_in_one_process_and_in_two(tmp_path: Path) -> None:
+    def run(processes: int) -> runner.Trained:
+        return runner.train(
+            partial(SkillEnv, EnvConfig(env_max_episode_steps=24)),
+            OPTIONS,
+            seed=1,
+            train_for_env_steps=512,
+            segment_env_steps=256,
+            linear_decay=False,
+            scratch=tmp_path / str(processes),
+            num_processes=processes,
+        )
+
+    trained = run(1)
+    assert digest(trained) == digest(run(2))
+    rows = [row["episodes"] for row in trained.rows]
+    assert sum(len(row.get("reward", ())) for row in rows) >= 16
+    # What Sample Factory adds up as an episode's reward is what the game says its task paid.
+    for row in rows:
+        assert row.get("reward") == pytest.approx(row.get("task_reward"), abs=1e-3)
+        assert all(1 < tiles < 500 for tiles in row.get("unique_tiles", ()))
 
 
 @pytest.mark.parametrize("core", CORES)
