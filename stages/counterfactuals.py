@@ -1,4 +1,4 @@
-"""Branches recorded games at decisive moments: ``data/counterfactuals`` labels every action, ``data/preferences`` ranks."""
+"""Branches recorded games at decisive moments: ``data/counterfactuals`` has every action, ``data/preferences`` pairs."""
 
 from typing import Literal
 
