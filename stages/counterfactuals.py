@@ -1,6 +1,6 @@
-"""Branches recorded games at decisive moments: ``data/counterfactuals`` has every action, ``data/preferences`` pairs."""
+"""Branches recorded games at decisive moments: ``data/counterfactuals`` has all actions, ``data/preferences`` pairs."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -42,7 +42,7 @@ def main(stage: Stage) -> None:
     rollouts = stage.input("data/rollouts")
     folder = stage.output("data/counterfactuals")
     pairs_folder = stage.output("data/preferences")
-    metrics = {}
+    metrics: dict[str, Any] = {}
     for split, count in zip(SPLITS, (params.num_games, params.num_held_out_games), strict=True):
         games = recorded_games(read(rollouts, split, columns=["game_seed", "split", "game", "action"]))[:count]
         chunks = [(game, how) for game in games]

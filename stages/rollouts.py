@@ -1,6 +1,6 @@
 """Plays games and records every transition: ``data/rollouts``, one table for training games, one for held-out games."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -48,7 +48,7 @@ def main(stage: Stage) -> None:
     params: RolloutsParams = stage.params["rollouts"]
     weights = {name: weight for name, weight in params.policies.model_dump().items() if weight > 0}
     folder = stage.output("data/rollouts")
-    metrics = {}
+    metrics: dict[str, Any] = {}
     for split, games in zip(SPLITS, (params.num_games, params.num_held_out_games), strict=True):
         assignments = assign(stage.seed, split, games, weights, params.task)
         chunks = [
