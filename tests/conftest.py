@@ -1,5 +1,6 @@
 """Shared by the tests of the stage runner and of DVC's traps."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ def finished_toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 
 @pytest.fixture
-def toy(finished_toy: Toy, tmp_path: Path) -> Toy:
+def toy(finished_toy: Toy, tmp_path: Path) -> Iterator[Toy]:
     """A copy of the finished toy pipeline."""
-    return finished_toy.copy(tmp_path / "toy")
+    toy = finished_toy.copy(tmp_path / "toy")
+    yield toy
+    toy.kill_all()

@@ -114,6 +114,9 @@ def test_sections_that_dvc_does_not_watch_are_refused(toy: Toy) -> None:
     assert "dvc.yaml: train: params lists ['base'], the stage reads ['base', 'train']" in output
 
 
+SAVE = "print('saving', flush=True); time.sleep(0.5); print('saved'); raise"
+
+
 @pytest.mark.parametrize(
     ("signals", "code"),
     [
@@ -127,19 +130,13 @@ def test_sections_that_dvc_does_not_watch_are_refused(toy: Toy) -> None:
 def test_the_first_signal_lets_main_save_and_the_next_does_not_disturb_it(
     toy: Toy, signals: list[int], code: int
 ) -> None:
-    saving = "print('saving', flush=True), time.sleep(0.5), print('saved')"
-    line = "            time.sleep(0.05)\n"
-    toy.replace(
-        "stages/train.py",
-        line,
-        f"            try: time.sleep(0.05)\n            except BaseException: {saving}; raise\n",
-    )
+    toy.replace("stages/train.py", "    for step in", "    try:\n      for step in")
+    toy.replace("stages/train.py", "    (stage.output", f"    except BaseException:\n        {SAVE}\n    (stage.output")
     before = toy.outputs()
     process = toy.pause_at(0, *TRAIN)
     process.send_signal(signals[0])
     assert process.stdout is not None
-    while "saving" not in process.stdout.readline():
-        pass
+    assert "saving\n" in iter(process.stdout.readline, "")
     for signum in signals[1:]:
         process.send_signal(signum)
     output = output_of(process, 20)

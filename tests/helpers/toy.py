@@ -124,6 +124,7 @@ class Toy:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._started: list[subprocess.Popen[str]] = []
 
     @classmethod
     def create(cls, root: Path) -> "Toy":
@@ -175,7 +176,7 @@ class Toy:
 
     def start(self, *command: str, stdout: int | TextIO = subprocess.PIPE, **variables: str) -> "subprocess.Popen[str]":
         """Start `command` (``dvc ...`` or ``python ...``) in a process group of its own, output and errors together."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [str(Path(sys.executable).parent / command[0]), *command[1:]],
             cwd=self.root,
             env=self._environment() | variables,
@@ -184,6 +185,8 @@ class Toy:
             text=True,
             start_new_session=True,
         )
+        self._started.append(process)
+        return process
 
     def run(self, *command: str, code: int = 0, **variables: str) -> str:
         """Run `command`, check its exit code, and return what it printed."""
@@ -202,6 +205,12 @@ class Toy:
 
         wait_for(there)
         return process
+
+    def kill_all(self) -> None:
+        """End what a failed test has left running."""
+        for process in self._started:
+            if process.poll() is None:
+                kill_group(process)
 
     def go(self) -> None:
         (self.root / "go").touch()
