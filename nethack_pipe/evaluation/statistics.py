@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
@@ -15,6 +14,8 @@ def mean_interval(values: Sequence[float], rng: np.random.Generator) -> dict[str
     The percentile method needs no special functions, so that it gives the same digits on every processor. A single
     value, or equal ones, are their own interval.
     """
+    from scipy import stats  # large: processes that branch games import this module, and a fork copies what is loaded
+
     sample = np.asarray(values, dtype=np.float64)
     if sample.size == 0:
         raise ValueError("no values to take the mean of")

@@ -82,18 +82,25 @@ def batch_order(lengths: Sequence[int], batch_size: int, num_batches: int, rng: 
     return rng.permutation(by_length.reshape(num_batches, batch_size), axis=0).ravel().tolist()
 
 
-def collate(items: Sequence[dict[str, Any]], pad_token_id: int) -> dict[str, torch.Tensor]:
+def collate(items: Sequence[dict[str, Any]], pad_token_id: int, logits_to_keep: bool = False) -> dict[str, Any]:
     """Rows of one length, padded on the right: int64 tensors (batch, tokens).
 
     Padded conversations get an `attention_mask`. Packed ones must have none (see `Packed`): each of their padding
     tokens is at position 0, hence a conversation by itself.
+
+    With `logits_to_keep` (an int that many models take) the model computes logits, and `labels` are given, only from
+    the token before the first that is learned in any row: prompts are long, and nothing is learned from their logits.
     """
     width = max(len(item["input_ids"]) for item in items)
 
     def padded(key: str, value: int) -> torch.Tensor:
         return torch.tensor([item[key] + [value] * (width - len(item[key])) for item in items])
 
-    batch = {"input_ids": padded("input_ids", pad_token_id), "labels": padded("labels", IGNORED)}
+    batch: dict[str, Any] = {"input_ids": padded("input_ids", pad_token_id), "labels": padded("labels", IGNORED)}
+    if logits_to_keep:
+        first = int((batch["labels"] != IGNORED).any(dim=0).nonzero()[0])
+        batch["logits_to_keep"] = width - max(first - 1, 0)
+        batch["labels"] = batch["labels"][:, -batch["logits_to_keep"] :]
     if "position_ids" in items[0]:
         batch["position_ids"] = padded("position_ids", 0)
     else:

@@ -4,6 +4,7 @@ A run can be killed at any moment. Started again with the same arguments it goes
 ends with the same bytes as an undisturbed run.
 """
 
+import inspect
 import math
 import shutil
 from collections.abc import Sequence
@@ -128,6 +129,12 @@ def check_packing(model: Any, encoded: Sequence[Encoded]) -> None:
         )
 
 
+def takes_logits_to_keep(model: Any) -> bool:
+    """Whether the model, or the one under a PEFT model, can compute the logits of the last tokens alone."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return "logits_to_keep" in inspect.signature(base.forward).parameters
+
+
 def fit(
     model: Any,
     pad_token_id: int,
@@ -205,7 +212,7 @@ def fit(
         args=arguments,
         train_dataset=torch.utils.data.Subset(conversations, order),
         eval_dataset=Conversations(held_out, settings.answer_only),
-        data_collator=partial(collate, pad_token_id=pad_token_id),
+        data_collator=partial(collate, pad_token_id=pad_token_id, logits_to_keep=takes_logits_to_keep(model)),
         callbacks=[MarkWhole()],
     )
     if trainer.is_world_process_zero():

@@ -26,6 +26,7 @@ def test_two_processes_give_the_same_files(native: dict[str, str], tmp_path: Pat
 
 
 @needs_qemu
+@pytest.mark.slow  # the imports of torch, transformers and peft take a minute there
 def test_forward_model_on_any_processor(native: dict[str, str], tmp_path: Path) -> None:
     assert train(tmp_path / "haswell", cpu="Haswell") == native
 

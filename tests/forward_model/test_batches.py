@@ -15,6 +15,16 @@ def test_padding_is_masked_and_not_learned() -> None:
     assert batch["labels"].tolist() == [[IGNORED, IGNORED, 7, 8], [IGNORED, 10, IGNORED, IGNORED]]
 
 
+def test_logits_begin_before_the_first_learned_token() -> None:
+    rows = Conversations(ITEMS, answer_only=True)
+    batch = collate([rows[0], rows[2]], pad_token_id=0, logits_to_keep=True)
+    assert batch["logits_to_keep"] == 3
+    assert batch["labels"].tolist() == [[IGNORED, 7, 8], [IGNORED, 13, IGNORED]]
+    assert batch["input_ids"].shape == (2, 4)
+    everything = collate([Conversations(ITEMS, answer_only=False)[0]], pad_token_id=0, logits_to_keep=True)
+    assert (everything["logits_to_keep"], everything["labels"].tolist()) == (4, [[5, 6, 7, 8]])
+
+
 def test_packed_rows_keep_conversations_apart_by_their_positions() -> None:
     packed = Packed(Conversations(ITEMS, answer_only=False), max_length=6)
     assert [row["input_ids"] for row in (packed[0], packed[1])] == [[5, 6, 7, 8, 9, 10], [11, 12, 13]]

@@ -66,6 +66,17 @@ def test_packed_conversations_have_the_loss_they_have_alone(world: World) -> Non
     assert together.item() == pytest.approx(alone.item(), rel=1e-5)
 
 
+def test_logits_of_answers_alone_give_the_same_loss(world: World) -> None:
+    model, tokenizer = load_base(world.root / "models/base")
+    rows = Conversations(encode_examples(tokenizer, tiny_forward.examples(6, 9), 160), answer_only=True)
+    assert training.takes_logits_to_keep(model)
+    batches = [collate([rows[i] for i in range(6)], 0, logits_to_keep) for logits_to_keep in (False, True)]
+    with torch.no_grad():
+        whole, part = (model(**batch) for batch in batches)
+    assert part.logits.shape[1] < whole.logits.shape[1] / 2
+    assert part.loss.item() == pytest.approx(whole.loss.item(), rel=1e-6)
+
+
 def test_packing_is_refused_where_conversations_would_see_each_other(world: World) -> None:
     model, tokenizer = load_base(world.root / "models/base")
     encoded = encode_examples(tokenizer, tiny_forward.examples(2, 9), 160)

@@ -147,10 +147,13 @@ def digests(root: Path) -> dict[str, str]:
 def main() -> None:
     root = Path(sys.argv[1])
     if "unfused" in sys.argv:
-        import transformers
+        import torch
 
-        fused = transformers.TrainingArguments
-        transformers.TrainingArguments = lambda **options: fused(**options | {"optim": "adamw_torch"})
+        class Unfused(torch.optim.AdamW):
+            def __init__(self, params: Any, **options: Any) -> None:
+                super().__init__(params, **options | {"fused": False})
+
+        torch.optim.AdamW = Unfused  # type: ignore[misc]
     with contextlib.redirect_stdout(sys.stderr):
         write_world(root)
         pretrain(root)
