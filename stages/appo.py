@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from nethack_pipe.params import Section
+from nethack_pipe.params import ParamError, Section
 from nethack_pipe.stage import BaseParams, Stage, StageError, run
 from nethack_pipe.tasks.rewards import RewardWeights
 
@@ -128,7 +128,7 @@ def main(stage: Stage) -> None:
 
     params: AppoParams = stage.params["appo"]
     if params.device == "gpu" and not torch.cuda.is_available():
-        raise StageError("appo.device: expected 'cpu', since PyTorch finds no GPU here, got 'gpu'")
+        raise ParamError(["params.yaml: appo.device: expected 'cpu', since PyTorch finds no GPU here, got 'gpu'"])
     env = {
         "enabled_skills": tuple(params.enabled_skills),
         "active_skill_bootstrap": params.active_skill_bootstrap,

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from nethack_pipe.params import Section
+from nethack_pipe.params import ParamError, Section
 from nethack_pipe.stage import BaseParams, Stage, StageError, run
 
 
@@ -64,10 +64,8 @@ def main(stage: Stage) -> None:
 
     params: SftParams = stage.params["sft"]
     if params.device == "cuda" and torch.cuda.device_count() < params.num_processes:
-        raise StageError(
-            f"sft.device: {params.num_processes} GPUs are needed (sft.num_processes), "
-            f"PyTorch finds {torch.cuda.device_count()} here"
-        )
+        found = f"PyTorch finds {torch.cuda.device_count()} GPUs here and num_processes is {params.num_processes}"
+        raise ParamError([f"params.yaml: sft.device: expected 'cpu', since {found}, got 'cuda'"])
     settings = training.Settings(
         seed=seeds.integer(stage.seed, "sft"),
         answer_only=True,
