@@ -23,6 +23,7 @@ RECENT = 8  # states and positions that count as recent
 MIN_ROOM_TILES = 4  # fewer connected floor tiles are not yet a room
 NO_ITEM = -1
 UNSEEN = -1  # no glyph
+FEW = 6  # changed cells
 FAR = 1000  # more than any distance on a level
 
 # Everything that NetHack says when the hero kills a monster himself; killing a pet ("the poor kitten") is no feat.
@@ -195,7 +196,7 @@ class Memory:
         if glyphs.IS_MONSTER.item(screen.item(scene.cell)):
             different[scene.cell] = False
         changed = different.nonzero()[0]
-        if not changed.size:
+        if not changed.size or (changed.size <= FEW and self._only_monsters_moved(level, screen, changed.tolist())):
             return
         glyph = screen.take(changed)
         level.glyphs.ravel()[changed] = glyph
@@ -214,6 +215,23 @@ class Memory:
         if new.size:
             explored[new] = True
             scene.new_tiles = new.size
+
+    def _only_monsters_moved(self, level: LevelMemory, screen: np.ndarray, cells: list[int]) -> bool:
+        """The commonest change, monsters stepping over known ground, taken in cell by cell: whole-array code has a
+        price per call that a handful of cells does not earn. False, and nothing is done, where there is more to it."""
+        glyph = [screen.item(cell) for cell in cells]
+        monster = [glyphs.IS_MONSTER.item(number) for number in glyph]
+        for cell, number, is_monster in zip(cells, glyph, monster, strict=True):
+            if not level.explored.item(cell) or not (is_monster or number == level.under.item(cell)):
+                return False
+        level.present = [cell for cell in level.present if glyphs.IS_MONSTER.item(screen.item(cell))]
+        for cell, number, is_monster in zip(cells, glyph, monster, strict=True):
+            level.glyphs.flat[cell] = number
+            if is_monster and cell not in level.present:
+                level.present.append(cell)
+            tile = glyphs.MONSTER_TILE.item(number) if is_monster else level.base.item(cell)
+            level.board.flat[_ON_BOARD.item(cell)] = tile
+        return True
 
     def _learn(self, level: LevelMemory, scene: Scene, cells: np.ndarray, glyph: np.ndarray, count_items: bool) -> None:
         """Takes in cells that show other ground, or another object, than was known."""
