@@ -101,6 +101,7 @@ def load(path: Path, models: Mapping[str, type[Section]]) -> dict[str, Any]:
             try:
                 # Through JSON, where strict pydantic takes a list for a tuple and a word for an enum.
                 sections[name] = model.model_validate_json(json.dumps(document[name]))
+                lines += [f"{path.name}: {line}" for line in _left_out(name, sections[name])]
             except ValidationError as error:
                 schema = model.model_json_schema()
                 found = [_message(name, item, schema) for item in _errors(error, schema)]
@@ -110,6 +111,18 @@ def load(path: Path, models: Mapping[str, type[Section]]) -> dict[str, Any]:
     if lines:
         raise ParamError(lines)
     return sections
+
+
+def _left_out(name: str, section: BaseModel) -> list[str]:
+    """Keys that the file does not have though the model has a default for them: what is not written is not known."""
+    lines = []
+    for key in type(section).model_fields:
+        value = getattr(section, key)
+        if key not in section.model_fields_set:
+            lines.append(f"{name}.{key}: the key is missing")
+        elif isinstance(value, BaseModel):
+            lines += _left_out(f"{name}.{key}", value)
+    return lines
 
 
 def _errors(error: ValidationError, schema: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -46,7 +46,7 @@ class AppoParams(Section):
     gae_lambda: float = Field(ge=0, le=1)
     reward_scale: float = Field(gt=0)
     reward_clip: float = Field(gt=0)
-    learning_rate: float = Field(gt=0)
+    learning_rate: float = Field(gt=0, lt=1)
     lr_schedule: Literal["constant", "linear_decay"]
     max_grad_norm: float = Field(ge=0)
     exploration_loss_coeff: float = Field(ge=0)
@@ -57,7 +57,7 @@ class AppoParams(Section):
     nonlinearity: Literal["elu", "relu", "tanh"]
     use_rnn: bool
     rnn_type: Literal["gru", "lstm"]
-    rnn_size: int = Field(gt=0)
+    rnn_size: int = Field(gt=0, le=4096)
     serial_mode: bool
     async_rl: bool
     device: Literal["cpu", "gpu"]
@@ -65,7 +65,7 @@ class AppoParams(Section):
     @model_validator(mode="after")
     def _fits_together(self) -> "AppoParams":
         for problem in self._problems():
-            raise ValueError(problem)
+            raise ValueError(problem)  # the first alone: what follows from it would only confuse
         return self
 
     def _problems(self) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from nethack_pipe.params import Section
+from nethack_pipe.params import ParamError, Section
 from nethack_pipe.stage import BaseParams, Stage, run
 from nethack_pipe.tasks.rewards import RewardWeights
 
@@ -44,7 +44,14 @@ def main(stage: Stage) -> None:
     pairs_folder = stage.output("data/preferences")
     metrics: dict[str, Any] = {}
     for split, count in zip(SPLITS, (params.num_games, params.num_held_out_games), strict=True):
-        games = recorded_games(read(rollouts, split, columns=["game_seed", "split", "game", "action"]))[:count]
+        recorded = recorded_games(read(rollouts, split, columns=["game_seed", "split", "game", "action"]))
+        if count > len(recorded):
+            key = "num_games" if split == "train" else "num_held_out_games"
+            found = f"the {split} games of the rollouts"
+            raise ParamError(
+                [f"params.yaml: counterfactuals.{key}: expected at most {len(recorded)}, {found}, got {count}"]
+            )
+        games = recorded[:count]
         chunks = [(game, how) for game in games]
         tables = map_chunks(label_chunk, chunks, describe=describe, desc=f"{split} games", cache=stage.scratch / split)
         table = pa.concat_tables(tables)

@@ -36,19 +36,20 @@ GAMES_PER_MATCH = 2  # few, since a game of task_greedy is slow; games of a fast
 def main(stage: Stage) -> None:
     import json
 
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     from nethack_pipe.evaluation.closed_loop import Match, held_out_specs, play_match, score
     from nethack_pipe.evaluation.open_loop import score_forward_model
+    from nethack_pipe.evaluation.schema import table
     from nethack_pipe.parallel import map_chunks
+    from nethack_pipe.rollouts.schema import write_shards
 
     params: EvaluateParams = stage.params["evaluate"]
     appo = stage.input("models/appo")
-    actions = json.loads((appo / "config.json").read_text(encoding="utf-8"))["action_set"]
+    trained = json.loads((appo / "config.json").read_text(encoding="utf-8"))
     matches = []
     for task in params.tasks:
         for policy in params.policies:
+            if policy == "appo" and task not in trained["env"]["enabled_skills"]:
+                continue  # a skill that was never trained has nothing to show
             specs = held_out_specs(stage.seed, params.num_games, policy, task)
             matches += [
                 Match(
@@ -57,7 +58,7 @@ def main(stage: Stage) -> None:
                     tuple(specs[start : start + GAMES_PER_MATCH]),
                     params.max_steps,
                     stage.params["rewards"],
-                    actions,
+                    trained["action_set"],
                     appo,
                 )
                 for start in range(0, len(specs), GAMES_PER_MATCH)
@@ -70,9 +71,7 @@ def main(stage: Stage) -> None:
     ):
         for played in map_chunks(play_match, group, desc=name, cache=stage.scratch / name):
             episodes += played
-    names = sorted({name for episode in episodes for name in episode})
-    table = pa.Table.from_pylist([{name: episode.get(name, 0.0) for name in names} for episode in episodes])
-    pq.write_table(table, stage.output("data/evaluation") / "episodes.parquet", compression="zstd")
+    write_shards(table(episodes), stage.output("data/evaluation"), "episodes")
     closed_loop = score(episodes, stage.seed)
     stage.write_curve(
         "closed_loop",

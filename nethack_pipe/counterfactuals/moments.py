@@ -21,7 +21,7 @@ def kinds(scene: Scene) -> tuple[Kind, ...]:
     found: list[Kind] = []
     if scene.hostile_adjacent:
         found.append("combat")
-    elif scene.hostiles.size:
+    if scene.hostiles.size:
         found.append("threat")
     if scene.low_hp:
         found.append("survival")

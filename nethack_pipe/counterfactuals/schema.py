@@ -11,7 +11,7 @@ COLUMNS: list[tuple[str, pa.DataType, str]] = [
     ("game", pa.int32(), "number of the game within its split, as in the transitions"),
     ("step", pa.int32(), "actions played before the moment, as in the transitions"),
     *((f"is_{kind}", pa.bool_(), f"the moment is of kind {kind}") for kind in KINDS),
-    ("played", pa.bool_(), "this is the action that the game went on with"),
+    ("played", pa.bool_(), "this is the action that the game went on with (in no row where that was not a legal one)"),
     ("action", pa.string(), "name of the action that is tried"),
     ("state_text", pa.string(), "state at the moment, as in the prompt of the forward model"),
     ("target", pa.string(), "what the action changes under the game's own random stream, as the forward model answers"),

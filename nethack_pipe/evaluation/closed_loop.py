@@ -1,15 +1,15 @@
 """Closed loop: every policy plays every task on the same held-out games."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from nethack_pipe import seeds
 from nethack_pipe.evaluation.statistics import mean_interval, paired_difference
 from nethack_pipe.game.actions import ACTION_SETS
 from nethack_pipe.policies.protocol import Policy
-from nethack_pipe.policies.registry import PolicyName, make
+from nethack_pipe.policies.registry import make
 from nethack_pipe.rollouts.play import GameSpec, play
 from nethack_pipe.tasks import rewards
 from nethack_pipe.tasks.episode import Episode
@@ -17,13 +17,13 @@ from nethack_pipe.tasks.playthrough import Playthrough
 from nethack_pipe.tasks.rewards import RewardWeights
 from nethack_pipe.tasks.skills import Skill
 
-EvaluatedPolicy = Literal["appo"] | PolicyName
-EVALUATED: tuple[str, ...] = ("appo", *get_args(PolicyName))
 REFERENCE = "task_greedy"  # whom the others are compared with, game by game
 
 # What is reported of an episode beside its reward.
-REPORTED = ("env_reward", "unique_tiles", "rooms", "depth", "gold", "kills", "final_hp", "alive")
-RATES = ("repeated_state_rate", "repeated_action_rate", "recent_tile_rate", "senseless_rate")
+REPORTED = (
+    *("env_reward", "unique_tiles", "rooms", "depth", "gold", "kills", "final_hp", "alive"),
+    *("repeated_state_rate", "repeated_action_rate", "recent_tile_rate", "senseless_rate"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def _policy(match: Match) -> Policy:
 
 
 def score(rows: Iterable[dict[str, Any]], root: int) -> dict[str, Any]:
-    """Metrics of all matches: ``{task: {policy: {reward: interval, minus_task_greedy: interval, ...: mean}}}``."""
+    """Metrics of all matches, each with its interval: ``{task: {policy: {task_reward, minus_task_greedy, ...}}}``."""
     by_match: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
         by_match.setdefault((row["task"], row["policy"]), []).append(row)
@@ -99,7 +99,12 @@ def score(rows: Iterable[dict[str, Any]], root: int) -> dict[str, Any]:
         values = [game["task_reward"] for game in games]
         report: dict[str, Any] = {
             "task_reward": mean_interval(values, seeds.rng(root, "evaluate", "bootstrap", task, policy)),
-            **{name: _mean(games, name) for name in (*REPORTED, *RATES)},
+            **{
+                name: mean_interval(
+                    [game[name] for game in games], seeds.rng(root, "evaluate", "bootstrap", task, policy, name)
+                )
+                for name in REPORTED
+            },
         }
         reference = by_match.get((task, REFERENCE))
         if reference is not None and policy != REFERENCE:
@@ -113,7 +118,3 @@ def score(rows: Iterable[dict[str, Any]], root: int) -> dict[str, Any]:
             )
         metrics.setdefault(task, {})[policy] = report
     return metrics
-
-
-def _mean(games: Sequence[dict[str, Any]], name: str) -> float:
-    return sum(game[name] for game in games) / len(games)

@@ -118,7 +118,8 @@ def _flags() -> np.ndarray:
     useful = tables.IS_NORMAL_OBJECT & ~np.isin(tables.OBJECT_CLASS_OF_GLYPH, _USELESS_CLASSES)
     flags[useful & (np.arange(flags.size) != _ROCK_GLYPH) & (np.arange(flags.size) != SOME_OBJECT)] |= USEFUL
     walkable = SHOWS_GROUND & ~np.isin(GROUND, _SOLID)
-    flags[walkable | IS_ITEM | tables.IS_MONSTER] |= EXPLORES
+    # What is detected or warned of was not seen where it stands.
+    flags[walkable | IS_ITEM | (tables.IS_MONSTER & ~tables.IS_DETECTED)] |= EXPLORES
     flags[np.isin(GROUND, (Tile.STAIRS_UP, Tile.STAIRS_DOWN))] |= STAIRS
     flags[np.isin(GROUND, _ROOM_TILES)] |= ROOM
     return flags

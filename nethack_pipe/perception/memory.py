@@ -13,7 +13,7 @@ from scipy import ndimage
 
 from nethack_pipe.game.actions import DIRECTIONS
 from nethack_pipe.game.game import Step
-from nethack_pipe.game.tables import BL
+from nethack_pipe.game.tables import BL, CONDITIONS
 from nethack_pipe.perception import glyphs
 from nethack_pipe.perception.glyphs import Tile
 from nethack_pipe.perception.scene import Scene
@@ -42,6 +42,7 @@ SOLID = re.compile(r"\bsolid stone\b|\bIt's (?:a wall|solid)|\ba wall\b")
 
 # Members of an enumeration are slow to reach; these are looked up in every step.
 _X, _Y = int(BL.X), int(BL.Y)
+_BLIND = CONDITIONS["blind"]
 _UNKNOWN, _WALL, _STAIRS_DOWN = int(Tile.UNKNOWN), int(Tile.WALL), int(Tile.STAIRS_DOWN)
 _HOSTILE, _PEACEFUL = int(Tile.HOSTILE), int(Tile.PEACEFUL)
 # The board has a border of wall, so that every tile of the map has eight neighbours.
@@ -65,6 +66,7 @@ class LevelMemory:
         present: cells where the screen shows a monster (or, perhaps, the hero).
         monsters: cell -> (glyph, turn) where a monster was last seen.
         stairs: cells of staircases already counted, with their `Tile`.
+        dropped: cells where the hero put something down: picking it up again is no gain.
         rooms, tiles_known, items_known: how many rooms, explored tiles and items to pick up there are.
         glyphs: int16, what the screen last showed there, of the hero's own tile before he came.
         under: int16, the ground or object last shown there, of a monster's tile before it came.
@@ -73,21 +75,9 @@ class LevelMemory:
     """
 
     __slots__ = (
-        *(
-            "tiles",
-            "explored",
-            "items",
-            "lying",
-            "credited",
-            "room",
-            "visits",
-            "present",
-            "monsters",
-            "glyphs",
-            "stairs",
-        ),
-        *("under", "base", "board", "rooms", "tiles_known", "items_known"),
-    )
+        "tiles", "explored", "items", "lying", "credited", "room", "visits", "present", "monsters", "glyphs", "stairs",
+        "dropped", "under", "base", "board", "rooms", "tiles_known", "items_known",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.tiles = np.zeros((HEIGHT, WIDTH), dtype=np.uint8)
@@ -104,6 +94,7 @@ class LevelMemory:
         self.under = self.glyphs.copy()
         self.base = np.zeros((HEIGHT, WIDTH), dtype=np.uint8)
         self.stairs: dict[int, int] = {}
+        self.dropped: set[int] = set()
         self.board = np.full((HEIGHT + 2, WIDTH + 2), _WALL, dtype=np.uint8)
         self.board[1:-1, 1:-1] = _UNKNOWN
 
@@ -178,12 +169,12 @@ class Memory:
         # A look-ahead twin shares its other levels with the game it was copied from.
         self.level = self.levels[scene.level] = known.copy() if known is not None else LevelMemory()
         self.level.glyphs.fill(UNSEEN)
-        self.level.monsters.clear()
+        self.level.present = []
         # NetHack starts a game on the upstairs, and stairs lead to stairs: the hero knows what he stands on.
         tile = None
-        if before is None or (scene.command == "down" and scene.depth > before.depth):
+        if before is None or (scene.command == "down" and before.ground == _STAIRS_DOWN):
             tile = Tile.STAIRS_UP
-        elif scene.command == "up" and scene.depth < before.depth:
+        elif scene.command == "up" and before.ground == Tile.STAIRS_UP:
             tile = Tile.STAIRS_DOWN
         if tile is not None:
             self.level.tiles.flat[scene.cell] = self.level.base.flat[scene.cell] = tile
@@ -205,7 +196,10 @@ class Memory:
         level.present = [cell for cell in level.present if glyphs.IS_MONSTER.item(screen.item(cell))]
         level.present += [cell for cell in changed[monster].tolist() if cell not in level.present]
         explored = level.explored.ravel()
-        new = changed[(flags & glyphs.EXPLORES != 0) & ~explored.take(changed)]
+        explores = (flags & glyphs.EXPLORES) != 0
+        if scene.condition & _BLIND:
+            explores &= ~monster  # felt from afar, by telepathy
+        new = changed[explores & ~explored.take(changed)]
         # A monster that comes and goes over known ground changes nothing else.
         news = ~monster & (glyph != level.under.take(changed))
         if news.any():
@@ -305,10 +299,13 @@ class Memory:
         self.unique_tiles += scene.new_tiles
         if text and not scene.swallowed:
             picked_up = PICKED_UP.search(text) is not None
-            scene.picked_up = picked_up and scene.command == "pickup"
+            scene.picked_up = picked_up and scene.command == "pickup" and cell not in level.dropped
             dropped = scene.command == "drop" and "You drop" in text and "falls down the" not in text
             if dropped:
+                level.dropped.add(cell)
                 level.credited.flat[cell] = True  # no find, whatever lay there before
+            elif picked_up and scene.command == "pickup":
+                level.dropped.discard(cell)
             if dropped or LIES_HERE.search(text):
                 if level.items.flat[cell] == NO_ITEM:
                     level.put_item(cell, glyphs.SOME_OBJECT)

@@ -45,7 +45,7 @@ def describe(chunk: Chunk) -> str:
 
 def summary(table: pa.Table) -> dict[str, Any]:
     """Counts and means of a table of transitions, over all games and by policy."""
-    games = table.group_by(["game_seed", "policy"]).aggregate(
+    games = table.group_by(["game_seed", "policy"], use_threads=False).aggregate(
         [("step", "count"), ("done", "max"), ("env_reward", "sum"), ("depth", "max")]
         + [(f"reward_{task}", "sum") for task in TASKS]
     )

@@ -85,6 +85,8 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
 
     def step(self, action: np.int64 | int) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
         """Plays one command. The reward is the active skill's; then the skill may change."""
+        if not 0 <= action < len(self.action_names):
+            raise ValueError(f"no action {action}: it must be an index below {len(self.action_names)}")
         name = self.action_names[action]
         skill = self.skill
         before = self.playthrough.scene

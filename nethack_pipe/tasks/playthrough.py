@@ -85,9 +85,8 @@ class Playthrough:
         mask[where["up"]] = scene.ground == _STAIRS_UP and scene.depth > 1
         mask[where["down"]] = scene.ground == _STAIRS_DOWN
         for name in self._targeted:
-            mask[where[name]] = self._targets[name] is not None
-        if not kickable:
-            mask[where["kick"]] = False
+            aimed = kickable or name not in ("kick", "open")  # their targets were found where the hero was before
+            mask[where[name]] = aimed and self._targets[name] is not None
         if scene.hunger == SATIATED:  # who eats on may choke
             mask[where["eat"]] = False
         return np.array(mask)

@@ -39,7 +39,7 @@ BATCH = {"num_workers": 2, "num_envs_per_worker": 4, "rollout": 16, "recurrence"
         ({"gamma": 0}, "appo.gamma: expected a number greater than 0 and at most 1, got 0"),
         ({"batch_size": "abc"}, "appo.batch_size: expected an integer greater than 0, got 'abc'"),
         ({"train_for_env_steps": -1}, "appo.train_for_env_steps: expected an integer greater than 0, got -1"),
-        ({"learning_rate": None}, "appo.learning_rate: expected a number greater than 0, got null"),
+        ({"learning_rate": None}, "appo.learning_rate: expected a number greater than 0 and less than 1, got null"),
         ({"device": "tpu"}, "appo.device: expected one of 'cpu', 'gpu', got 'tpu'"),
         ({"recurrence": 5}, "appo.recurrence: expected a divisor of rollout (64), got 5"),
         ({"recurrence": 1}, "appo.recurrence: expected at least 2 to train a recurrent core (use_rnn), got 1"),

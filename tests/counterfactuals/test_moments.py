@@ -17,10 +17,10 @@ def rng(seed: int = 0) -> np.random.Generator:
     ("painting", "stats", "expected"),
     [
         ("|...@...|", {}, ()),
-        ("|...@n..|", {}, ("combat",)),
+        ("|...@n..|", {}, ("combat", "threat")),
         ("|...@..n|", {}, ("threat",)),
-        ("|n..@n..|", {}, ("combat",)),
-        ("|...@I..|", {}, ("combat",)),
+        ("|n..@n..|", {}, ("combat", "threat")),
+        ("|...@I..|", {}, ("combat", "threat")),
         ("|fG.@fGS|", {}, ()),  # pets, peacefuls, a statue
         ("|...@...|", {"hp": 7}, ("survival",)),
         ("|...@...|", {"hp": 8}, ()),

@@ -97,7 +97,9 @@ def test_flags_of_map_symbols(flag, indices):
 
 def test_what_stands_or_lies_on_ground_shows_that_one_can_stand_there():
     explores = glyphs.FLAGS[:-1] & glyphs.EXPLORES != 0
-    assert explores[of("glyph_is_monster")].all() and explores[of("glyph_is_body")].all()
+    seen = of("glyph_is_monster") & ~of("glyph_is_detected_monster")
+    assert explores[seen].all() and explores[of("glyph_is_body")].all()
+    assert not explores[of("glyph_is_detected_monster")].any()
     for glyph in (thing("boulder"), statue("newt"), nethack.GLYPH_INVIS_OFF, nethack.GLYPH_WARNING_OFF, cmap(0)):
         assert not explores[glyph]
 

@@ -446,6 +446,14 @@ def test_hallucinated_monsters_are_no_items_stairs_or_tiles():
         assert counts(scene) == (0, 0, 0, 0, 0, 0) and scene.monsters.tolist() == [cell(0, 2)]
 
 
+def test_a_monster_that_a_blind_hero_feels_shows_him_no_tile():
+    story = Story()
+    story.show("|@..|     ")
+    assert story.show("|@..|    n", "wait", condition=BLIND).new_tiles == 0
+    assert story.show("|@..|    n", "wait", condition=0).new_tiles == 0  # it has not moved: the screen is the same
+    assert Story().show("|@..|    n").new_tiles == 4  # seen, it does
+
+
 def test_a_blind_hero_keeps_his_map_and_feels_his_way():
     story = Story()
     story.show(ROOM)

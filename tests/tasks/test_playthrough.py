@@ -99,6 +99,10 @@ def test_kick_and_open_need_something_to_aim_at():
     game.paint("...\n.@.\n...", "east", "You kill the newt!")
     playthrough.step("east")
     assert "kick" not in playthrough.legal
+    game, playthrough = playing("...\n.@+\n...")
+    game.paint("....\n@..+\n....", "west")
+    playthrough.step("west")
+    assert not {"kick", "open"} & set(playthrough.legal)
 
 
 def test_eat_drink_and_drop_need_something_carried():

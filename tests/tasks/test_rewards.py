@@ -264,7 +264,7 @@ def test_resource_pays_for_gold_once():
     story = told("@$#")
     assert story.pays("resource", "#@#", "east", "$ - 12 gold pieces.", gold=12) == {"gold": 12.0}
     assert story.pays("resource", "#@#", "drop:$", "You drop 12 gold pieces.", gold=0) == {"waste": -2.0}
-    assert story.pays("resource", "#@#", "pickup", "$ - 12 gold pieces.", gold=12) == {"pickup": 2.0}
+    assert story.pays("resource", "#@#", "pickup", "$ - 12 gold pieces.", gold=12) == {}
     assert story.pays("resource", "##@", "east", gold=13) == {"gold": 1.0}
 
 
@@ -272,7 +272,7 @@ def test_resource_pays_nothing_for_dropping_and_picking_up():
     story = told("@##")
     down = story.pays("resource", "@##", "drop", "You drop a dagger.")
     up = story.pays("resource", "@##", "pickup", "b - a dagger.")
-    assert sum(down.values()) + sum(up.values()) == 0
+    assert (down, up) == ({"waste": -2.0}, {})
     story.pays("resource", "@##", "drop", "You drop a dagger.")
     assert story.pays("resource", ")@#", "east") == {}
 
@@ -375,7 +375,14 @@ def test_dropping_and_picking_up_pays_nothing():
             assert "new_item" not in paid["explore"], action
             for term in total:
                 total[term] += paid["resource"].get(term, 0.0)
-        assert total == {"new_item": 0.0, "pickup": 4.0, "waste": -4.0, "gold": 0.0}
+        assert total == {"new_item": 0.0, "pickup": 0.0, "waste": -4.0, "gold": 0.0}
+
+
+def test_a_burdened_hero_earns_nothing_by_dropping_and_picking_up():
+    story = told("@##", burden=1)
+    for _ in range(3):
+        assert story.pays("resource", "@##", "drop", "You drop a dagger.", burden=0) == {}
+        assert story.pays("resource", "@##", "pickup", "b - a dagger.", burden=1) == {}
 
 
 def test_dropping_gold_and_picking_it_up_pays_nothing():
