@@ -1,5 +1,6 @@
 """Open loop: the forward model predicts single steps of held-out games, from the recorded state each time."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ def score_forward_model(
     """Metrics (see `scoring.score`) of the model in `adapter` on `examples` held-out transitions from `tables`."""
     torch.set_num_threads(1)
     model, tokenizer = load_forward_model(adapter, base)
+    manifest = json.loads((adapter / "manifest.json").read_text(encoding="utf-8"))
+    max_length = manifest["params"]["sft"]["max_seq_length"]
     chosen = sample(read_examples(tables, "held_out"), examples, seeds.integer(seed, "evaluate", "open_loop"))
     # Like lengths together: the longest conversation of a batch sets the time of all.
     order = sorted(range(len(chosen)), key=lambda i: (len(chosen[i].prompt), i))
@@ -30,7 +33,9 @@ def score_forward_model(
         for start in range(0, len(order), EXAMPLES_PER_CALL):
             rows = order[start : start + EXAMPLES_PER_CALL]
             prompts = [chosen[row].prompt for row in rows]
-            for row, answer in zip(rows, predict(model, tokenizer, prompts, batch_size), strict=True):
+            for row, answer in zip(
+                rows, predict(model, tokenizer, prompts, batch_size, max_length=max_length), strict=True
+            ):
                 answers[row] = answer
             bar.update(len(rows))
     return score(chosen, answers, seed)

@@ -1,7 +1,9 @@
 """The forward model on disk: an ordinary PEFT adapter folder (LoRA) beside the base model that it was made for."""
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,14 @@ def pad_token_id(tokenizer: Any) -> int:
     return tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
 
 
+@contextlib.contextmanager
+def _tie_is_seen_to() -> Iterator[None]:
+    """Silence PEFT's warnings that merging a tied embedding goes wrong: `load_forward_model` unties it first."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Model (has|with) `tie_word_embeddings=True`")
+        yield
+
+
 def expand_targets(model: Any, target_modules: Sequence[str]) -> list[str]:
     """The names of the modules to adapt: `ALL_LINEAR` stands for every linear layer but the output layer.
 
@@ -94,7 +104,8 @@ def attach_lora(
         lora_dropout=dropout,
         target_modules=expand_targets(model, target_modules),
     )
-    return peft.get_peft_model(model, config)
+    with _tie_is_seen_to():
+        return peft.get_peft_model(model, config)
 
 
 def save_adapter(
@@ -140,4 +151,6 @@ def load_forward_model(
         # Merging changes the input embedding only; left tied, the output layer would change with it.
         output.weight = torch.nn.Parameter(output.weight.detach().clone())
         model.config.tie_word_embeddings = False
-    return peft.PeftModel.from_pretrained(model, str(adapter)).merge_and_unload().to(device).eval(), tokenizer
+    with _tie_is_seen_to():
+        merged = peft.PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+    return merged.to(device).eval(), tokenizer

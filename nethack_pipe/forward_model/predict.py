@@ -8,10 +8,17 @@ import torch
 from nethack_pipe.forward_model.adapter import pad_token_id
 from nethack_pipe.forward_model.conversations import encode
 
+ANSWER_ROOM = 32  # tokens that an answer may need
+
 
 @torch.inference_mode()
 def predict(
-    model: Any, tokenizer: Any, prompts: Sequence[str], batch_size: int = 64, max_new_tokens: int = 96
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[str],
+    batch_size: int = 64,
+    max_new_tokens: int = 96,
+    max_length: int | None = None,
 ) -> list[str]:
     """The most likely answer to each prompt, token by token, up to the end token.
 
@@ -24,12 +31,15 @@ def predict(
         prompts: texts that end in ``=>``.
         batch_size: prompts at a time.
         max_new_tokens: an answer that is longer is cut off there.
+        max_length: tokens of a conversation in training: a prompt that leaves no room for an answer in it loses its
+            beginning, as it did there.
 
     Returns:
         the answers, in the order of `prompts`, without special tokens.
     """
     distinct = list(dict.fromkeys(prompts))
-    encoded = [item.input_ids for item in encode(tokenizer, distinct)]
+    longest = None if max_length is None else max(1, max_length - ANSWER_ROOM)
+    encoded = [item.input_ids[-longest:] if longest else item.input_ids for item in encode(tokenizer, distinct)]
     order = sorted(range(len(distinct)), key=lambda index: len(encoded[index]))
     padding = pad_token_id(tokenizer)
     answers: dict[str, str] = {}

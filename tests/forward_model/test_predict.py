@@ -1,7 +1,10 @@
 from pathlib import Path
 
+import torch
+
 from nethack_pipe.forward_model.adapter import load_forward_model
-from nethack_pipe.forward_model.predict import predict
+from nethack_pipe.forward_model.conversations import encode
+from nethack_pipe.forward_model.predict import ANSWER_ROOM, predict
 from nethack_pipe.perception.text import parse
 from tests.helpers import tiny_forward
 
@@ -23,3 +26,14 @@ def test_a_trained_model_answers_what_can_be_read_and_is_right(tmp_path: Path) -
     assert predict(model, tokenizer, [prompts[0], prompts[1], prompts[0]], batch_size=1) == [*answers[:2], answers[0]]
     short = predict(model, tokenizer, prompts[:1], max_new_tokens=2)[0]
     assert answers[0].startswith(short) and 0 < len(short) < len(answers[0])
+
+    # A prompt that left no room for an answer in training lost its beginning there, and does here.
+    encoded = encode(tokenizer, prompts[:1])[0].input_ids
+    cut = predict(model, tokenizer, prompts[:1], max_length=len(encoded) + ANSWER_ROOM - 10)
+    assert cut == predict_ids(model, tokenizer, encoded[10:])
+    assert predict(model, tokenizer, prompts, max_length=10_000) == answers
+
+
+def predict_ids(model, tokenizer, ids: list[int]) -> list[str]:
+    generated = model.generate(input_ids=torch.tensor([ids]), max_new_tokens=96, do_sample=False)
+    return tokenizer.batch_decode(generated[:, len(ids) :], skip_special_tokens=True)
