@@ -1,13 +1,16 @@
 """``python -m nethack_pipe.summary``: what the pipeline has made, its figures in short, and how to look further."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from nethack_pipe.params import read_yaml
 
-FIGURES = 10  # shown of each stage; `dvc metrics show` has all
+FIGURES = 12  # shown of each stage; `dvc metrics show` has all
+# Of a stage with very many figures, those that say most come first.
+HEADLINES = {"evaluate": re.compile(r"\.(appo|task_greedy)\.task_reward\.mean$|^open_loop\.model\.em[56]\.mean$")}
 
 
 def figures(values: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -36,6 +39,8 @@ def summary(root: Path) -> str:
             lines.append("  not run yet")
             continue
         found = list(figures(json.loads(metrics.read_text())[name]))
+        if name in HEADLINES:
+            found.sort(key=lambda figure: HEADLINES[name].search(figure[0]) is None)
         width = max((len(key) for key, _ in found[:FIGURES]), default=0)
         lines += [f"  {key:<{width}}  {value:g}" if isinstance(value, float) else f"  {key:<{width}}  {value}"
                   for key, value in found[:FIGURES]]  # fmt: skip
