@@ -1,15 +1,18 @@
 """Made-up moments of a game: maps painted in characters, shown to a real `Memory` as `Game` would show them."""
 
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from nethack_pipe.game import tables
+from nethack_pipe.game.actions import ACTION_SETS
 from nethack_pipe.game.game import EndStatus, Step
 from nethack_pipe.game.tables import BL
 from nethack_pipe.perception.memory import Memory
 from nethack_pipe.perception.scene import Scene
+from nethack_pipe.tasks.playthrough import Playthrough
 
 TOP, LEFT = 3, 10  # where the painting's first character lies on the map
 
@@ -186,3 +189,12 @@ class Painted:
 
     def step(self, action: str) -> Step:
         return self.story.step
+
+
+def playing(painting: str, actions: Sequence[str] = ACTION_SETS["compass"], **changes) -> tuple[Painted, Playthrough]:
+    """A playthrough that has just begun on `painting`, and the painted game behind it; `changes` go to `paint`."""
+    game = Painted()
+    game.paint(painting, **changes)
+    playthrough = Playthrough(game, actions)
+    playthrough.reset(0)
+    return game, playthrough

@@ -13,18 +13,10 @@ from nethack_pipe.rollouts.play import GameSpec
 from nethack_pipe.tasks.playthrough import Playthrough
 from nethack_pipe.tasks.rewards import RewardWeights
 from tests.helpers.batches import played
-from tests.helpers.scenes import Painted
+from tests.helpers.scenes import Painted, playing
 
 COMPASS = ACTION_SETS["compass"]
 SPECS = [GameSpec(4, 1), GameSpec(36, 2), GameSpec(3, 3)]  # the last one dies
-
-
-def playing(painting: str, actions=COMPASS, **changes) -> tuple[Painted, Playthrough]:
-    game = Painted()
-    game.paint(painting, **changes)
-    playthrough = Playthrough(game, actions)
-    playthrough.reset(0)
-    return game, playthrough
 
 
 def go(game: Painted, playthrough: Playthrough, painting: str, action: str, text: str = "", **changes) -> None:

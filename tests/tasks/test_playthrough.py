@@ -9,19 +9,11 @@ from nethack_pipe.game.actions import ACTION_SETS, DIRECTIONS
 from nethack_pipe.game.game import Game
 from nethack_pipe.perception.glyphs import Tile
 from nethack_pipe.tasks.playthrough import Playthrough
-from tests.helpers.scenes import Painted
+from tests.helpers.scenes import playing
 
 COMPASS = ACTION_SETS["compass"]
 ALWAYS = {"wait", "search"}
 FOUR = set(list(DIRECTIONS)[:4])
-
-
-def playing(painting: str, actions=COMPASS, **changes) -> tuple[Painted, Playthrough]:
-    game = Painted()
-    game.paint(painting, **changes)
-    playthrough = Playthrough(game, actions)
-    playthrough.reset(0)
-    return game, playthrough
 
 
 def legal(painting: str, actions=COMPASS, **changes) -> set[str]:
