@@ -164,3 +164,26 @@ def test_scalars_are_read_as_dvc_reads_them(tmp_path: Path, scalar: str) -> None
     path.write_text(f"key: {scalar}\n")
     ours, theirs = read_yaml(path)["key"], parse_yaml(path.read_text(), path)["key"]
     assert (type(ours), ours) == (type(theirs), theirs)
+
+
+class Weights(Section):
+    death: float = -100.0
+
+
+class Tasks(Section):
+    explore: Weights = Weights()
+    combat: Weights = Weights()
+
+
+def test_a_key_that_is_not_written_is_missing_even_where_the_model_has_a_default(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text("rewards: {explore: {}}\n")
+    with pytest.raises(ParamError) as refused:
+        load(path, {"rewards": Tasks})
+    assert refused.value.lines == [
+        "params.yaml: rewards.explore.death: the key is missing",
+        "params.yaml: rewards.combat: the key is missing",
+    ]
+    path.write_text("rewards: {explore: {death: -1}, combat: {death: -2.5}}\n")
+    tasks = load(path, {"rewards": Tasks})["rewards"]
+    assert (tasks.explore.death, tasks.combat.death) == (-1, -2.5)

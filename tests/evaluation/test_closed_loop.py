@@ -76,3 +76,9 @@ def test_score_does_not_depend_on_the_order_of_the_rows():
     shuffled = [rows[i] for i in draws.permutation(len(rows))]
     assert score(shuffled, root=3) == expected
     assert score(rows, root=4) != expected  # another bootstrap
+
+
+def test_different_games_are_not_paired():
+    rows = [row("frontier", 3, 1.0), row("frontier", 5, 2.0), row("task_greedy", 3, 1.0), row("task_greedy", 7, 2.0)]
+    with pytest.raises(ValueError, match="explore: frontier and task_greedy did not play the same games"):
+        score(rows, root=1)
