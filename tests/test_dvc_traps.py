@@ -1,6 +1,7 @@
 """DVC's ways to record a silently wrong result or to lose a right one, each closed; real DVC on the toy pipeline."""
 
 import os
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -53,7 +54,8 @@ def test_ctrl_c_records_nothing_and_the_next_run_resumes(toy: Toy, finished_toy:
     repro = toy.pause_at(2, "dvc", "repro", "-f", "-s", "train")
     kill_group(repro, signal.SIGINT)
     output = output_of(repro, 30)
-    assert "exited with 130" in output and repro.returncode == 255
+    # A shell that waits for the stage, as dash does, dies of the signal itself; one that becomes the stage ends as it does.
+    assert re.search(r"exited with (130|-2)\b", output) and repro.returncode == 255
     assert toy.read("dvc.lock") == lock
     assert toy.outputs() == before
     assert "start at 2" in toy.run("dvc", "repro", "-f", "-s", "train")
