@@ -56,6 +56,7 @@ export CHECK_MACHINE
 	.venv/bin/python -m pip install --quiet uv
 	uv pip install --python .venv/bin/python --compile-bytecode $(TORCH)
 	uv pip install --python .venv/bin/python --compile-bytecode --no-deps -r requirements.lock
+	.venv/bin/python -m nethack_pipe.native.build
 	@rm .venv/.unfinished
 	@touch $@
 

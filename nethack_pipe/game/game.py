@@ -6,12 +6,15 @@ the same seed, from the first observation on.
 """
 
 import os
+import pickle
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 from nle import nethack
@@ -20,6 +23,8 @@ from nethack_pipe.game import fork, tables
 from nethack_pipe.game.actions import ACTIONS, ITEM_COMMANDS, KEYS, TARGETED, name_of, targets
 from nethack_pipe.game.internals import Internals
 from nethack_pipe.game.playground import Playground
+from nethack_pipe.game.savestate.library import View, hooks
+from nethack_pipe.game.savestate.saver import AWAITS_COMMAND, SaveError, Saver, SaveState, available
 from nethack_pipe.game.tables import BL
 
 T = TypeVar("T")
@@ -105,6 +110,18 @@ class Step:
         return replace(self, observation={key: array.copy() for key, array in self.observation.items()})
 
 
+@dataclass(frozen=True, slots=True)
+class GameState:
+    """A game at one moment, made by `Game.save`. It lasts until that game's next reset or close, in this process."""
+
+    savestate: SaveState
+    step: Step
+    clock: tuple[int, int]
+    peaceful_shown: bool
+    worn_of: bytes | None
+    actions: list[str]
+
+
 class Game:
     """One NetHack game at a time, started by `reset`.
 
@@ -113,6 +130,8 @@ class Game:
         character: role-race-alignment-gender as NLE writes it.
         options: NetHack options; None for NLE's own.
         wizard: NetHack's debug mode.
+        branching: "savestate" or "fork"; None for savestates where they can be had (`savestate.saver.available`). The
+            results are the same.
     """
 
     def __init__(
@@ -121,6 +140,7 @@ class Game:
         character: str = "mon-hum-neu-mal",
         options: Iterable[str] | None = None,
         wizard: bool = False,
+        branching: Literal["savestate", "fork"] | None = None,
     ) -> None:
         unknown = [key for key in observation_keys if key not in nethack.OBSERVATION_DESC]
         if unknown:
@@ -129,9 +149,12 @@ class Game:
             key: (nethack.OBSERVATION_DESC[key]["shape"], nethack.OBSERVATION_DESC[key]["dtype"])
             for key in dict.fromkeys((*observation_keys, *_NEEDED_KEYS))
         } | _OWN_KEYS
-        self._block, arrays = _one_block(shapes)
+        self._layout, size = _layout(shapes)
+        self._block = np.zeros(size, dtype=np.uint8)
+        arrays = _arrays(self._block, self._layout)
         self._last_alive = np.empty_like(self._block)
-        self._observation = {key: arrays[key] for key in (*observation_keys, *_OWN_KEYS)}
+        self._shown_layout = {key: self._layout[key] for key in (*observation_keys, *_OWN_KEYS)}
+        self._observation = {key: arrays[key] for key in self._shown_layout}
 
         self._glyphs = arrays["glyphs"].reshape(-1)
         self._shown = np.empty(self._glyphs.shape, dtype=bool)
@@ -145,20 +168,39 @@ class Game:
         self._program_state = arrays["program_state"].data
         self._internal = arrays["internal"].data
 
-        self._nethack = nethack.Nethack(
-            observation_keys=("blstats",),
-            playername="Agent-" + character,
-            ttyrec=None,
-            options=options,
-            wizard=wizard,
-            fix_moon_phase=True,
-        )
+        library = available() if branching is None else hooks() if branching == "savestate" else None
+        with library.in_use() if library else nullcontext():
+            self._nethack = nethack.Nethack(
+                observation_keys=("blstats",),
+                playername="Agent-" + character,
+                ttyrec=None,
+                options=options,
+                wizard=wizard,
+                fix_moon_phase=True,
+            )
         self._close_nethack = weakref.finalize(self, self._nethack.close)
         self._nle = self._nethack._pynethack
         self._press, self._is_done = self._nle.step, self._nle.done
         self._nle.set_buffers(**{key: array for key, array in arrays.items() if key not in _OWN_KEYS})
         self._playground = Playground(self._nethack._vardir)
         self._data_file = os.path.realpath(os.path.join(self._nethack._vardir, "nhdat"))
+
+        self._saver = Saver(self._nethack, {"block": self._block}) if library else None
+        self._view = View(
+            block=self._block.ctypes.data,
+            block_size=self._block.nbytes,
+            **{key: arrays[key].ctypes.data for key in ("glyphs", "blstats", "peaceful")},
+            letters=arrays["inv_letters"].ctypes.data,
+            worn=arrays["inv_worn"].ctypes.data,
+            first_pet=_FIRST_PET,
+            first_detected=_FIRST_DETECTED,
+            first_no_monster=int(_FIRST_NO_MONSTER),
+            x=_X,
+            y=_Y,
+            condition=int(BL.CONDITION),
+            hallucinating=_HALLUCINATING,
+        )
+        self._branches = 0  # how many branches deep this game is now
 
         self._internals: Internals | None = None
         self._last: Step | None = None
@@ -175,6 +217,8 @@ class Game:
         if isinstance(seed, bool | np.bool_) or not isinstance(seed, int | np.integer) or seed < 0:
             raise ValueError(f"the seed of a game must be an integer >= 0, not {seed!r}")
         self._refuse_if_closed()
+        if self._branches:
+            raise RuntimeError("a branch cannot reset its game: there would be nothing to come back to")
         self._internals = None  # its addresses end with the old game
         self._last = None
         self.seed = int(seed)
@@ -253,13 +297,77 @@ class Game:
 
     # -- Branching -------------------------------------------------------------------------------------------------
 
+    def save(self) -> GameState:
+        """This moment, for `load`. Raises SaveError where there are no savestates, see `available`."""
+        last = self.last
+        if self._saver is None:
+            raise SaveError("this game is branched by fork: it has branch() and probe(), but no save() and load()")
+        return GameState(
+            *(self._saver.save(), last, self._clock, self._peaceful_shown, self._worn_of, self.actions.copy()),
+        )
+
+    def load(self, state: GameState) -> Step:
+        """Go back to a saved moment; its step. Raises SaveError for a state of another game, process or reset."""
+        if self._saver is None:
+            raise SaveError("this game is branched by fork: it has no savestates")
+        self._saver.load(state.savestate)
+        self._last, self._clock = state.step, state.clock
+        self._peaceful_shown, self._worn_of = state.peaceful_shown, state.worn_of
+        self.actions = state.actions.copy()
+        return state.step
+
     def branch(self, continuation: Callable[["Game"], T]) -> T:
         """What `continuation` returns when it plays on from this exact moment; this game is not disturbed.
 
-        The continuation may step, reseed and branch again. What it changes outside the game is lost; its result must be
-        picklable. Its exceptions are raised here. BranchError when it ends without a result.
+        The continuation may step, reseed and branch again, but not reset. It must not change anything outside the
+        game: by savestates such a change would stay, by fork it would be lost. Its result must be picklable and is a
+        copy. Its exceptions are raised here. BranchError when it ends without a result.
         """
         self.last  # noqa: B018 - refuses a game that has not begun
+        self._branches += 1
+        try:
+            if self._saver is not None:
+                try:
+                    state = self.save()
+                except SaveError as error:
+                    warnings.warn(f"game {self.seed}: {error}; it is branched by fork", RuntimeWarning, stacklevel=2)
+                else:
+                    try:
+                        return pickle.loads(pickle.dumps(continuation(self), pickle.HIGHEST_PROTOCOL))
+                    finally:
+                        self.load(state)
+            return self._fork(continuation)
+        finally:
+            self._branches -= 1
+
+    def probe(self, actions: Sequence[str | int]) -> list[Step]:
+        """For each action the step that it would lead to now. The steps own their data."""
+        names = [name_of(action) for action in actions]
+        steps = self._probe_keys([name for name in names if name in _SIMPLE_KEYS])
+        return [steps.get(name) or self.branch(lambda game, name=name: game.step(name)) for name in names]  # type: ignore[misc]
+
+    # -- Inside ----------------------------------------------------------------------------------------------------
+
+    def _probe_keys(self, names: Sequence[str]) -> dict[str, Step]:
+        """By name the steps of commands that are one key and lead to no question; without savestates none."""
+        if self._saver is None or self.last.done or not names:
+            return {}
+        try:
+            state = self._saver.save()
+        except SaveError:
+            return {}
+        rows, outcomes = self._saver.probe(state, [_SIMPLE_KEYS[name] for name in names], self._view)
+        steps = {}
+        for name, row, (status, movement, turn) in zip(names, rows, outcomes.tolist(), strict=True):
+            if status == AWAITS_COMMAND:
+                arrays = _arrays(row, self._layout)
+                message = _text(arrays["message"].data)
+                score = int(arrays["blstats"][_SCORE])
+                observation = {key: arrays[key] for key in self._shown_layout}
+                steps[name] = Step(observation, message, (turn, movement) != self._clock, False, _RUNNING, score)
+        return steps
+
+    def _fork(self, continuation: Callable[["Game"], T]) -> T:
         depth = fork.depth()
         self._playground.remember(depth)
         try:
@@ -268,14 +376,6 @@ class Game:
             raise BranchError(self.seed, len(self.actions), str(died)) from None
         finally:
             self._playground.restore(depth)
-
-    def probe(self, actions: Sequence[str | int]) -> list[Step]:
-        """For each action the step that it would lead to now. The steps own their data."""
-        for action in actions:
-            name_of(action)
-        return [self.branch(lambda game, action=action: game.step(action)) for action in actions]  # type: ignore[misc]
-
-    # -- Inside ----------------------------------------------------------------------------------------------------
 
     def _refuse_if_closed(self) -> None:
         if not self._close_nethack.alive:
@@ -392,17 +492,21 @@ def nethack_seeds(seed: int, count: int = 3) -> list[int]:
     return [int(word) >> 2 for word in np.random.SeedSequence(seed).generate_state(count, np.uint64)]
 
 
-def _one_block(shapes: Mapping[str, tuple[tuple[int, ...], type]]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Arrays of these shapes that lie in one block of memory, so that all are saved by one copy."""
-    offsets, end = {}, 0
+_Layout = dict[str, tuple[int, tuple[int, ...], type]]  # by key: where an array begins, its shape and dtype
+
+
+def _layout(shapes: Mapping[str, tuple[tuple[int, ...], type]]) -> tuple[_Layout, int]:
+    """How arrays of these shapes lie in one block of memory, so that all are saved by one copy; the block's size."""
+    layout, end = {}, 0
     for key, (shape, dtype) in shapes.items():
-        offsets[key] = end
+        layout[key] = (end, shape, dtype)
         end += -(-int(np.prod(shape)) * np.dtype(dtype).itemsize // 64) * 64
-    block = np.zeros(end, dtype=np.uint8)
-    arrays = {
-        key: np.ndarray(shape, dtype, buffer=block.data, offset=offsets[key]) for key, (shape, dtype) in shapes.items()
-    }
-    return block, arrays
+    return layout, end
+
+
+def _arrays(block: np.ndarray, layout: _Layout) -> dict[str, np.ndarray]:
+    """The arrays in a block; views."""
+    return {key: np.ndarray(shape, dtype, block, offset) for key, (offset, shape, dtype) in layout.items()}
 
 
 def _text(message: memoryview) -> str:

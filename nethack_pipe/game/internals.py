@@ -12,13 +12,13 @@ import numpy as np
 
 from nethack_pipe.game import tables
 
-_MON_MOVEMENT = 24  # short movement
+MON_MOVEMENT = 24  # short movement
 _MON_BURIED = (60, 1 << 5)  # byte and bit of mburied
 _MON_PEACEFUL = (65, 1 << 1)  # byte and bit of mpeaceful
 _LEVEL_COLUMNS, _LEVEL_ROWS = 80, 21  # COLNO, ROWNO: map columns count from 1 in NetHack
-_LEVEL_MONSTERS = _LEVEL_COLUMNS * _LEVEL_ROWS * (8 + 8)  # behind locations (8 bytes each) and objects (a pointer each)
+LEVEL_MONSTERS = _LEVEL_COLUMNS * _LEVEL_ROWS * (8 + 8)  # behind locations (8 bytes each) and objects (a pointer each)
 _OBJ = struct.Struct("<Q 42x B 29x q")  # nobj, the next item; invlet at 50; owornmask at 80
-_FLAGS_IN_PARSE = 62  # boolean in_parse of iflags
+FLAGS_IN_PARSE = 62  # boolean in_parse of iflags
 _NORMAL_SPEED = 12
 
 # The hero's birth time in seconds since the epoch. NetHack takes it from the clock and lets it decide shopkeepers, ant
@@ -38,9 +38,9 @@ class Internals:
         try:
             ctypes.c_long.in_dll(library, "ubirthday").value = BIRTHDAY
             self._moves = ctypes.c_long.from_address(_address(library, "moves"))
-            self._movement = ctypes.c_short.from_address(_address(library, "youmonst") + _MON_MOVEMENT)
-            monsters = _address(library, "level") + _LEVEL_MONSTERS
-            self._in_parse = ctypes.c_byte.from_address(_address(library, "iflags") + _FLAGS_IN_PARSE)
+            self._movement = ctypes.c_short.from_address(_address(library, "youmonst") + MON_MOVEMENT)
+            monsters = _address(library, "level") + LEVEL_MONSTERS
+            self._in_parse = ctypes.c_byte.from_address(_address(library, "iflags") + FLAGS_IN_PARSE)
             self._invent = ctypes.c_void_p.from_address(_address(library, "invent"))
         finally:
             # A handle left open would keep NLE's next reset from loading a fresh library.

@@ -4,6 +4,7 @@ import ctypes
 import hashlib
 import random
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from nethack_pipe.game.actions import ACTIONS
 from nethack_pipe.game.game import Game, Step, _text
@@ -87,3 +88,28 @@ def tour(game: Game, seed: int, levels: Sequence[int], steps: int = 15) -> list[
                 return digests
             digests.append(digest(game.step(action)))
     return digests
+
+
+def play_on(game: Game, actions: list[str]) -> list[str]:
+    digests = []
+    for action in actions:
+        if game.last.done:
+            break
+        digests.append(digest(game.step(action)))
+    return digests
+
+
+def on_level_two(seed: int) -> Game:
+    """A wizard's game that has left level 1, whose file is now in the game's folder."""
+    game = Game(WIZARD_KEYS, wizard=True)
+    game.reset(seed)
+    go_to_level(game, 2)
+    return game
+
+
+def way_back(game: Game) -> list[str]:
+    return [digest(go_to_level(game, 1)), *play_on(game, ["search", "north", "east", "kick", "search"])]
+
+
+def files(game: Game) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(game._nethack._vardir).iterdir() if path.is_file()}
