@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nethack_pipe.params import load, read_yaml
-from tests.helpers.imports import closure
+from tests.helpers.imports import CODE, closure
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = read_yaml(ROOT / "dvc.yaml")
@@ -41,13 +41,13 @@ def test_every_stage_module_is_a_stage() -> None:
 
 @each_stage
 def test_code_deps_are_exactly_the_modules_that_the_stage_imports(name: str) -> None:
-    assert [dep for dep in STAGES[name]["deps"] if dep.endswith(".py")] == closure(ROOT, f"stages.{name}")
+    assert [dep for dep in STAGES[name]["deps"] if dep.endswith(CODE)] == closure(ROOT, f"stages.{name}")
 
 
 @each_stage
 def test_data_deps_are_outputs_of_other_stages(name: str) -> None:
     made = {out for other in STAGES if other != name for out in outs(other)}
-    assert {dep for dep in STAGES[name]["deps"] if not dep.endswith(".py")} <= made
+    assert {dep for dep in STAGES[name]["deps"] if not dep.endswith(CODE)} <= made
 
 
 @each_stage
@@ -99,7 +99,9 @@ def test_the_closure_sees_all_ways_to_import(tmp_path: Path) -> None:
         "nethack_pipe/room/c.py": "from . import d\nfrom ..e import name",
         "nethack_pipe/room/d.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import nethack_pipe.unused",
         "nethack_pipe/e.py": "import importlib\nimportlib.import_module('nethack_pipe.f')\nname = 1",
-        "nethack_pipe/f.py": "import numpy",
+        "nethack_pipe/f.py": "import numpy\nbuild.library('g')\nrender('h.html.j2')",
+        "nethack_pipe/native/g.c": "int g;",
+        "nethack_pipe/h.html.j2": "h",
         "nethack_pipe/unused.py": "1",
         "stages/__init__.py": "",
         "stages/x.py": "from nethack_pipe import a",

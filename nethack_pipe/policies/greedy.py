@@ -1,9 +1,10 @@
 """task_greedy: one step of look-ahead with the task's own reward, the baseline that learned policies must beat."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from nethack_pipe import seeds
-from nethack_pipe.game.game import Game, Step
+from nethack_pipe.game.branching import branch
+from nethack_pipe.game.game import Step
 from nethack_pipe.tasks import rewards
 from nethack_pipe.tasks.playthrough import Playthrough
 from nethack_pipe.tasks.rewards import RewardWeights
@@ -58,12 +59,4 @@ class TaskGreedy:
         if not self.fair:
             return game.game.probe(candidates)
         dice = seeds.integer(self._seed[slot], "task_greedy_fair", len(game.game.actions))
-
-        def redrawn(name: str) -> Callable[[Game], Step]:
-            def play(branch: Game) -> Step:
-                branch.reseed(dice)
-                return branch.step(name).copy()
-
-            return play
-
-        return [game.game.branch(redrawn(name)) for name in candidates]
+        return [samples[0][0] for samples in branch(game.game, candidates, samples=1, seed=dice)]

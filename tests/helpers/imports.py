@@ -1,6 +1,6 @@
 """Which files of this repository a module imports, found without running it.
 
-``python -m tests.helpers.imports`` prints, for each stage, the .py files that belong under its deps in dvc.yaml.
+``python -m tests.helpers.imports`` prints, for each stage, the code that belongs under its deps in dvc.yaml.
 """
 
 import ast
@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGES = ("nethack_pipe", "stages")
+CODE = (".py", ".c", ".j2")
 
 
 def closure(root: Path, module: str) -> list[str]:
     """Paths of all files that importing `module` can run, sorted; empty ``__init__.py`` files left out.
 
-    Imports inside functions count; those under ``if TYPE_CHECKING`` do not.
+    Imports inside functions count; those under ``if TYPE_CHECKING`` do not. A C source counts where a module asks
+    `build.library` for it by name, a template where a module names it.
     """
     found: set[Path] = set()
     waiting = [module]
@@ -22,6 +24,7 @@ def closure(root: Path, module: str) -> list[str]:
             if path not in found:
                 found.add(path)
                 waiting += _imported(root, path)
+                found.update(_other_code(root, path))
     return sorted(path.relative_to(root).as_posix() for path in found if path.read_text().strip())
 
 
@@ -48,6 +51,15 @@ def _imported(root: Path, path: Path) -> Iterator[str]:
                 yield from (f"{source}.{alias.name}" for alias in node.names)
             case ast.Call(func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(name)), *_]):
                 yield name
+
+
+def _other_code(root: Path, path: Path) -> Iterator[Path]:
+    for node in _nodes(ast.parse(path.read_text(), str(path))):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="library"), args=[ast.Constant(value=str(name))]):
+                yield root / "nethack_pipe" / "native" / f"{name}.c"
+            case ast.Constant(value=str(name)) if name.endswith(".j2"):
+                yield path.with_name(name)
 
 
 def _nodes(node: ast.AST) -> Iterator[ast.AST]:

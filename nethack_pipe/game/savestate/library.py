@@ -156,7 +156,10 @@ def hooks() -> Hooks:
         raise Unavailable(f"this build of NLE's library cannot be patched: {error}") from None
     except (build.BuildError, cache.CacheError) as error:
         raise Unavailable(str(error)) from None
-    return Hooks(library, patched)
+    try:
+        return Hooks(library, patched)
+    except OSError as error:  # a cache folder from which nothing may be run, for one
+        raise Unavailable(f"the compiled library cannot be loaded: {error}") from None
 
 
 def _layout(library: elf.Library, image: bytes) -> _Layout:

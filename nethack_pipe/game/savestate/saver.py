@@ -208,4 +208,4 @@ def _regions(arrays: Any) -> Any:
     for array in arrays:
         if not array.flags.c_contiguous:
             raise ValueError("an array that is saved must be contiguous")
-    return (Region * len(arrays))(*((array.ctypes.data, array.nbytes) for array in arrays))
+    return (Region * len(arrays))(*(Region(array.ctypes.data, array.nbytes) for array in arrays))
