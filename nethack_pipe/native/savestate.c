@@ -1297,9 +1297,3 @@ sst_add_region(struct instance *instance, char *at, size_t size)
     instance->extra[instance->num_extra++] = (struct region) { at, size };
     return 0;
 }
-
-EXPORT const char *
-sst_broken(const struct instance *instance)
-{
-    return instance->arena->broken;
-}
