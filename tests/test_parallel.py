@@ -6,9 +6,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import psutil
 import pytest
@@ -16,12 +14,7 @@ import pytest
 from nethack_pipe.parallel import WorkerDied, map_chunks, worker_count
 from nethack_pipe.params import ParamError
 from tests.helpers import chunks
-
-Found = TypeVar("Found")
-
-
-def seeds(task: tuple[int, Path]) -> str:
-    return f"seed {task[0]}"
+from tests.helpers.chunks import seeds, wait_for
 
 
 def test_results_come_in_order_from_several_processes() -> None:
@@ -117,11 +110,3 @@ def test_the_number_of_workers_comes_from_the_environment(monkeypatch: pytest.Mo
         monkeypatch.setenv("NETHACK_PIPE_WORKERS", bad)
         with pytest.raises(ParamError, match=f"NETHACK_PIPE_WORKERS: expected an integer greater than 0, got '{bad}'"):
             map_chunks(chunks.square, [1])
-
-
-def wait_for(what: Callable[[], Found]) -> Found:
-    end = time.monotonic() + 15
-    while not (found := what()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    return found

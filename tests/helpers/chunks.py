@@ -1,9 +1,29 @@
-"""Work for the processes of tests/test_parallel.py: a function of a spawned process must be importable."""
+"""Work for the processes of `map_chunks`: their functions must be importable."""
 
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
+
+from nethack_pipe import portable
+
+Found = TypeVar("Found")
+
+
+def wait_for(what: Callable[[], Found]) -> Found:
+    """What `what()` returns as soon as that is something."""
+    end = time.monotonic() + 15
+    while not (found := what()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return found
+
+
+def seeds(task: tuple[int, Path]) -> str:
+    """Describes a chunk that is a number and a folder."""
+    return f"seed {task[0]}"
 
 
 def square(number: int) -> int:
@@ -16,9 +36,9 @@ def whose(number: int) -> int:
 
 
 def die_once(task: tuple[int, Path]) -> int:
-    """Chunk 3 kills its process the first time, while the others are at work."""
+    """Chunk 3 kills its process the first time, while the others are at work; notes its parent."""
     number, folder = task
-    (folder / f"{number}-{os.getpid()}").touch()
+    (folder / f"{number}-{os.getpid()}").write_text(str(os.getppid()))
     if number == 3 and len(list(folder.glob("3-*"))) == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(0.1)
@@ -71,3 +91,30 @@ def die_with_child(task: tuple[int, Path]) -> int:
         (folder / str(child)).touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return number
+
+
+def linger_once(task: tuple[int, Path]) -> int:
+    """Chunk 1 takes for ever, the first time."""
+    number, folder = task
+    (folder / f"{number}-{os.getpid()}").touch()
+    time.sleep(60 if number == 1 and len(list(folder.glob("1-*"))) == 1 else 0)
+    return number * 10
+
+
+def kill_parent(number: int) -> None:
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+def surroundings(number: int) -> tuple[str, dict[str, str | None]]:
+    """Where the process is, and the environment variables of `nethack_pipe.portable`."""
+    return os.getcwd(), {name: os.environ.get(name) for name in sorted(portable.ALWAYS | portable.PORTABLE_MATH)}
+
+
+def play(game: int) -> Any:
+    """The transitions (an Arrow table) of a short game of a policy that branches it before each step."""
+    from nethack_pipe.rollouts.collect import assign, collect
+    from nethack_pipe.tasks.rewards import RewardWeights
+
+    assignment = assign(3, "train", game + 1, {"task_greedy": 1.0}, "explore")[game]
+    return collect(([assignment], 8, RewardWeights()))
