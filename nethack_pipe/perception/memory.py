@@ -20,6 +20,7 @@ from nethack_pipe.perception.scene import Scene
 
 HEIGHT, WIDTH = 21, 79
 RECENT = 8  # states and positions that count as recent
+LATEST_ACTIONS = 4
 MIN_ROOM_TILES = 4  # fewer connected floor tiles are not yet a room
 NO_ITEM = -1
 UNSEEN = -1  # no glyph
@@ -45,6 +46,8 @@ _X, _Y = int(BL.X), int(BL.Y)
 _BLIND = CONDITIONS["blind"]
 _UNKNOWN, _WALL, _STAIRS_DOWN = int(Tile.UNKNOWN), int(Tile.WALL), int(Tile.STAIRS_DOWN)
 _HOSTILE, _PEACEFUL = int(Tile.HOSTILE), int(Tile.PEACEFUL)
+_BOULDER, _CLOSED_DOOR = int(Tile.BOULDER), int(Tile.CLOSED_DOOR)
+_MONSTERS = frozenset(map(int, (Tile.PET, Tile.PEACEFUL, Tile.HOSTILE)))
 # The board has a border of wall, so that every tile of the map has eight neighbours.
 _STRIDE = WIDTH + 2
 _AROUND = np.array([dy * _STRIDE + dx for dy, dx in DIRECTIONS.values()])
@@ -63,6 +66,8 @@ class LevelMemory:
         credited: bool, an item on this tile has been counted as found.
         room: uint8 number of the room, from 1; 0 where there is none.
         visits: int32 steps spent on the tile, bumps and waits too.
+        last_visit: int32 `Memory.steps` when the hero was there last; 0 where he never was.
+        blocked: bool, a step there led nowhere (a locked door, a stuck boulder) and it has looked the same since.
         present: cells where the screen shows a monster (or, perhaps, the hero).
         monsters: cell -> (glyph, turn) where a monster was last seen.
         stairs: cells of staircases already counted, with their `Tile`.
@@ -75,8 +80,8 @@ class LevelMemory:
     """
 
     __slots__ = (
-        "tiles", "explored", "items", "lying", "credited", "room", "visits", "present", "monsters", "glyphs", "stairs",
-        "dropped", "under", "base", "board", "rooms", "tiles_known", "items_known",
+        "tiles", "explored", "items", "lying", "credited", "room", "visits", "last_visit", "blocked", "present",
+        "monsters", "glyphs", "stairs", "dropped", "under", "base", "board", "rooms", "tiles_known", "items_known",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -88,6 +93,8 @@ class LevelMemory:
         self.room = np.zeros((HEIGHT, WIDTH), dtype=np.uint8)
         self.rooms = self.tiles_known = self.items_known = 0
         self.visits = np.zeros((HEIGHT, WIDTH), dtype=np.int32)
+        self.last_visit = np.zeros((HEIGHT, WIDTH), dtype=np.int32)
+        self.blocked = np.zeros((HEIGHT, WIDTH), dtype=bool)
         self.present: list[int] = []
         self.monsters: dict[int, tuple[int, int]] = {}
         self.glyphs = np.full((HEIGHT, WIDTH), UNSEEN, dtype=np.int16)
@@ -99,10 +106,16 @@ class LevelMemory:
         self.board[1:-1, 1:-1] = _UNKNOWN
 
     def copy(self) -> "LevelMemory":
+        # Written out, because looking ahead copies a level for every action: a loop over the names takes twice as long.
         twin = LevelMemory.__new__(LevelMemory)
-        for name in LevelMemory.__slots__:
-            value = getattr(self, name)
-            setattr(twin, name, value if isinstance(value, int) else value.copy())
+        twin.tiles, twin.explored, twin.room = self.tiles.copy(), self.explored.copy(), self.room.copy()
+        twin.items, twin.lying, twin.credited = self.items.copy(), self.lying.copy(), self.credited.copy()
+        twin.visits, twin.last_visit = self.visits.copy(), self.last_visit.copy()
+        twin.blocked, twin.dropped = self.blocked.copy(), self.dropped.copy()
+        twin.present, twin.monsters, twin.stairs = self.present.copy(), self.monsters.copy(), self.stairs.copy()
+        twin.glyphs, twin.under = self.glyphs.copy(), self.under.copy()
+        twin.base, twin.board = self.base.copy(), self.board.copy()
+        twin.rooms, twin.tiles_known, twin.items_known = self.rooms, self.tiles_known, self.items_known
         return twin
 
     def put_item(self, cell: int, glyph: int) -> None:
@@ -121,6 +134,8 @@ class Memory:
         levels: maps by level, the key is (dungeon number, level number) as in blstats.
         level: the map of the level the hero is on.
         unique_tiles, rooms_found, items_found, kills: counts over the whole game.
+        steps: how many moments it has taken in, the start of the game too.
+        actions: names of the last 4 actions, the latest first.
         max_depth, max_gold: the most ever reached in this game. first_gold: the gold it began with.
     """
 
@@ -128,7 +143,8 @@ class Memory:
         self.levels: dict[tuple[int, int], LevelMemory] = {}
         self.level = LevelMemory()
         self.scene: Scene | None = None
-        self.unique_tiles = self.rooms_found = self.items_found = self.kills = 0
+        self.unique_tiles = self.rooms_found = self.items_found = self.kills = self.steps = 0
+        self.actions: tuple[str, ...] = ()
         self.max_depth = self.max_gold = self.first_gold = 0
         self.states: deque[object] = deque(maxlen=RECENT)
         self.positions: deque[tuple[tuple[int, int], int]] = deque(maxlen=RECENT)
@@ -149,6 +165,9 @@ class Memory:
         observation = step.observation
         stats = observation["blstats"].tolist()
         scene = Scene(step, stats, action)
+        self.steps += 1
+        if action is not None:
+            self.actions = (action, *self.actions[: LATEST_ACTIONS - 1])
         # Inside a monster the screen shows its stomach, all around the hero.
         scene.swallowed = glyphs.IS_SWALLOW.item(observation["glyphs"].item(max(stats[_Y] - 1, 0), stats[_X]))
         arrived = before is None or before.level != scene.level
@@ -230,6 +249,7 @@ class Memory:
     def _learn(self, level: LevelMemory, scene: Scene, cells: np.ndarray, glyph: np.ndarray, count_items: bool) -> None:
         """Takes in cells that show other ground, or another object, than was known."""
         level.under.ravel()[cells] = glyph
+        level.blocked.ravel()[cells] = False
         tiles, items, base = level.tiles.ravel(), level.items.ravel(), level.base.ravel()
         ground = glyphs.GROUND.take(glyph)
         flags = glyphs.FLAGS.take(glyph)
@@ -314,11 +334,10 @@ class Memory:
                 level.put_item(cell, NO_ITEM)
             if (stairs := STAIRS_HERE.search(text)) is not None:
                 self._know_stairs(level, scene, cell, Tile.STAIRS_DOWN if stairs.group(1) == "down" else Tile.STAIRS_UP)
-            if not moved and scene.action in DIRECTIONS and SOLID.search(text):
-                y, x = scene.y + DIRECTIONS[scene.action][0], scene.x + DIRECTIONS[scene.action][1]
-                if 0 <= y < HEIGHT and 0 <= x < WIDTH and level.tiles[y, x] == _UNKNOWN:
-                    level.tiles[y, x] = level.base[y, x] = level.board[y + 1, x + 1] = _WALL
+        if not moved and before is not None and scene.action in DIRECTIONS and not scene.swallowed:
+            self._bump(level, scene, before)
         level.visits[scene.y, scene.x] += 1
+        level.last_visit[scene.y, scene.x] = self.steps
         scene.ground = level.tiles.item(cell)
         scene.item_here = level.lying.item(cell)
         scene.stairs_down_distance = FAR
@@ -326,6 +345,23 @@ class Memory:
             if tile == _STAIRS_DOWN:
                 distance = max(abs(stair // WIDTH - scene.y), abs(stair % WIDTH - scene.x))
                 scene.stairs_down_distance = min(scene.stairs_down_distance, distance)
+
+    def _bump(self, level: LevelMemory, scene: Scene, before: Scene) -> None:
+        """A step has led nowhere: notes what will not let the hero pass the next time either."""
+        assert scene.action is not None
+        dy, dx = DIRECTIONS[scene.action]
+        y, x, into = scene.y + dy, scene.x + dx, before.tile(scene.action)
+        if not (0 <= y < HEIGHT and 0 <= x < WIDTH):
+            return
+        if SOLID.search(scene.text) and level.tiles[y, x] == _UNKNOWN:
+            level.tiles[y, x] = level.base[y, x] = level.board[y + 1, x + 1] = _WALL
+        if dy and dx:
+            return  # doors and narrow gaps can be passed straight
+        if into == _CLOSED_DOOR:
+            level.blocked[y, x] = "is locked" in scene.text  # one that resists may open yet
+        elif into not in _MONSTERS:
+            # Time goes by on open ground where the hero is held, or where somebody unseen is in the way.
+            level.blocked[y, x] = into == _BOULDER or not scene.took_time
 
     def _meet(self, level: LevelMemory, scene: Scene, observation: dict[str, np.ndarray]) -> None:
         """Who is in view, and what is on the eight tiles around the hero."""

@@ -4,6 +4,10 @@ A map of 21 x 79 tiles is one Python integer of 21 * 80 bits; a wavefront is spr
 The 80th column is always 0 and keeps the edges apart.
 """
 
+import functools
+import operator
+from collections.abc import Sequence
+
 import numpy as np
 
 from nethack_pipe.game.actions import DIRECTIONS
@@ -14,9 +18,17 @@ _FULL = sum(((1 << WIDTH) - 1) << (STRIDE * row) for row in range(HEIGHT))
 
 def bits(mask: np.ndarray) -> int:
     """(21, 79) bool as one integer, bit 80 * y + x."""
-    padded = np.zeros((HEIGHT, STRIDE), dtype=bool)
-    padded[:, :WIDTH] = mask
-    return int.from_bytes(np.packbits(padded, bitorder="little").tobytes(), "little")
+    return bits_of_each([mask])[0]
+
+
+def bits_of_each(masks: Sequence[np.ndarray]) -> list[int]:
+    """As `bits`, for several masks at once."""
+    padded = np.zeros((len(masks), HEIGHT, STRIDE), dtype=bool)
+    for plane, mask in zip(padded, masks, strict=True):
+        plane[:, :WIDTH] = mask
+    packed = np.packbits(padded, axis=None, bitorder="little").tobytes()
+    size = HEIGHT * STRIDE // 8
+    return [int.from_bytes(packed[start : start + size], "little") for start in range(0, len(packed), size)]
 
 
 def bit(y: int, x: int) -> int:
@@ -72,3 +84,57 @@ def nearest(
         reach |= front
         distance += 1
     return None
+
+
+def nearest_of_each(
+    passable: int, goals: Sequence[int], y: int, x: int, *, diagonal: int = 0
+) -> list[tuple[int, list[bool]] | None]:
+    """As `nearest`, for several sets of goals at once.
+
+    One flood from (y, x) meets the nearest tiles of each set; the way back from them through the flood's layers ends
+    in the first steps. So a set that cannot be reached costs nothing of its own.
+
+    Returns:
+        For each of `goals` (steps to it, for each of `DIRECTIONS` whether that step comes nearer) or None.
+    """
+    here = bit(y, x)
+    waiting = {i: goal for i, goal in enumerate(goals) if goal}
+    wanted = functools.reduce(operator.or_, waiting.values(), 0)
+    unreached = (passable | wanted) & ~here
+    doors = unreached & ~diagonal
+    walkable = passable | here
+    found: dict[int, tuple[int, int]] = {}  # steps, tiles of the first step
+    layers: list[int] = []  # by distance; goals that cannot be passed are left out
+    front = here
+    while front and waiting:
+        if front & wanted:
+            for i, goal in list(waiting.items()):
+                if back := front & goal:
+                    for layer in layers[:0:-1]:
+                        back = _spread(back, diagonal, doors) & layer
+                    found[i] = len(layers), back
+                    del waiting[i]
+        front &= walkable
+        layers.append(front)
+        front = _spread(front, diagonal, doors) & unreached
+        unreached ^= front
+    around = [
+        bit(y + dy, x + dx) if 0 <= y + dy < HEIGHT and 0 <= x + dx < WIDTH else 0 for dy, dx in DIRECTIONS.values()
+    ]
+    return [
+        (found[i][0], [tile & found[i][1] > 0 for tile in around]) if i in found else None for i in range(len(goals))
+    ]
+
+
+def _spread(front: int, diagonal: int, doors: int) -> int:
+    """Every tile one step from `front`, and some that are no tiles. doors: those that `diagonal` leaves out."""
+    beside = front << 1 | front >> 1 | front
+    slanting = front & diagonal
+    if slanting == front:
+        around = beside | beside << STRIDE | beside >> STRIDE
+        if not around & doors:
+            return around
+    else:
+        around = slanting << 1 | slanting >> 1
+        around = around << STRIDE | around >> STRIDE
+    return around & ~doors | beside | front << STRIDE | front >> STRIDE

@@ -710,6 +710,73 @@ def test_visits_count_every_step_spent_on_a_tile():
     assert story.memory.level.visits[at(0, 1)] == 3 and story.memory.level.visits[at(0, 2)] == 1
 
 
+def test_the_last_visit_is_counted_in_steps():
+    story = Story()
+    story.show("|@..|")
+    story.show("|@..|", "north", "Ouch!", took_time=False)
+    story.show("|.@.|", "east")
+    assert [int(story.memory.level.last_visit[at(0, column)]) for column in (1, 2, 3)] == [2, 3, 0]
+    assert story.memory.steps == 3
+
+
+def test_the_last_four_actions_are_remembered():
+    story = Story()
+    story.show("@")
+    assert story.memory.actions == ()
+    for action in ("east", "kick:north", "wait", "search", "eat:f"):
+        story.show("@", action)
+    assert story.memory.actions == ("eat:f", "search", "wait", "kick:north")
+
+
+@pytest.mark.parametrize(
+    ("symbol", "text", "took_time", "blocked"),
+    [
+        ("+", "This door is locked.", False, True),
+        ("+", "The door resists!", True, False),
+        ("+", "The door opens.", True, False),
+        ("0", "You try to move the boulder but in vain.", True, True),
+        (" ", "", False, True),
+        (".", "", False, True),  # something that does not show
+        (".", "You cannot escape from the bear trap!", True, False),
+        ("f", "You stop. Your kitten is in the way.", True, False),
+        ("G", "You stop. You do not want to attack the gnome.", False, False),
+        ("n", "You miss the newt.", True, False),
+    ],
+)
+def test_a_step_that_leads_nowhere_is_remembered(symbol, text, took_time, blocked):
+    story = Story()
+    story.show(f"@{symbol}.")
+    story.show(f"@{symbol}.", "east", text, took_time=took_time)
+    assert np.argwhere(story.memory.level.blocked).tolist() == ([list(at(0, 1))] if blocked else [])
+
+
+def test_a_way_is_free_again_when_it_looks_different():
+    story = Story()
+    story.show("@+.")
+    story.show("@+.", "east", "This door is locked.", took_time=False)
+    story.show("@+.", "kick:east", "WHAMM!")
+    assert story.memory.level.blocked[at(0, 1)]
+    story.show("@,.", "kick:east", "As you kick the door, it crashes open!")
+    assert not story.memory.level.blocked.any()
+
+
+def test_a_diagonal_step_that_leads_nowhere_tells_nothing_about_the_tile():
+    for painting in ("@.\n.+", "@.\n.'", "@|\n-."):
+        story = Story()
+        story.show(painting)
+        story.show(painting, "southeast", "You can't move diagonally into a doorway.", took_time=False)
+        assert not story.memory.level.blocked.any()
+
+
+def test_a_bump_at_the_edge_of_the_map_or_inside_a_monster_blocks_nothing():
+    story = Story()
+    for _ in range(2):
+        story.show(" ", "west", hero=(-TOP, -LEFT), took_time=False)
+    stomach(story, action="wait")
+    stomach(story, action="north", took_time=False)
+    assert not story.memory.level.blocked.any()
+
+
 def test_the_end_of_a_game():
     story = Story()
     story.show("|@n.|", hp=3)
@@ -745,7 +812,8 @@ def snapshot(memory):
         }
         for level, kept in memory.levels.items()
     } | {
-        "counts": (memory.unique_tiles, memory.rooms_found, memory.items_found, memory.kills),
+        "counts": (memory.unique_tiles, memory.rooms_found, memory.items_found, memory.kills, memory.steps),
+        "actions": memory.actions,
         "records": (memory.max_depth, memory.max_gold, tuple(memory.states), tuple(memory.positions)),
         "scene": id(memory.scene),
     }

@@ -65,6 +65,30 @@ def test_nearest_is_what_a_plain_search_finds(directions):
     assert None in distances and max(filter(None, distances)) > 20
 
 
+@pytest.mark.parametrize("directions", [FOUR, tuple(DIRECTIONS)], ids=["four", "eight"])
+def test_nearest_of_each_is_nearest_for_each(directions):
+    rng = np.random.default_rng(4)
+    found: list = []
+    for trial in range(60):
+        passable = rng.random((21, 79)) < rng.uniform(0.45, 1)
+        slanted = rng.random((21, 79)) < rng.choice([0.85, 1])
+        goals = [np.zeros((21, 79), dtype=bool) for _ in range(5)]
+        for goal, count in zip(goals, (0, 1, 1, 3, 40), strict=True):
+            goal[rng.integers(21, size=count), rng.integers(79, size=count)] = True
+        goals.append(passable & (rng.random((21, 79)) < 0.01))
+        y, x = (int(rng.integers(21)), int(rng.choice([0, 78]))) if trial % 2 else (int(rng.choice([0, 20])), 40)
+        diagonal = paths.bits(slanted) if len(directions) == 8 else 0
+        of_all = paths.nearest_of_each(paths.bits(passable), paths.bits_of_each(goals), y, x, diagonal=diagonal)
+        for way, goal in zip(of_all, goals, strict=True):
+            alone = paths.nearest(
+                paths.bits(passable), paths.bits(goal), y, x, diagonal=diagonal, directions=directions
+            )
+            assert alone == (way and (way[0], [name for name, near in zip(DIRECTIONS, way[1], strict=True) if near]))
+        found += of_all
+    steps = [way[0] for way in found if way]
+    assert None in found and 0 in steps and max(steps) > 30
+
+
 def test_no_diagonal_step_through_a_door():
     open_ground = np.zeros((21, 79), dtype=bool)
     open_ground[5, 5] = open_ground[6, 6] = open_ground[5, 6] = True
