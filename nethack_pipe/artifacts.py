@@ -4,12 +4,14 @@ A manifest is the same bytes on every machine: no times, no absolute paths, noth
 it either (git and dvc.lock have that), so that an edit which changes no result leaves the artifact as it was.
 """
 
+import contextlib
+import errno
 import hashlib
 import json
 import math
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -26,11 +28,34 @@ class ArtifactError(Exception):
     """An artifact that is not what its manifest says; the message says which file and what to do."""
 
 
+class DiskFull(OSError):
+    """A disk has no room left; the message says in which folder, and how much is free."""
+
+
+@contextlib.contextmanager
+def naming_full_disk(folder: Path) -> Iterator[None]:
+    """Around what writes into `folder`: where the disk is full (or a quota used up), DiskFull says so."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or isinstance(error, DiskFull):
+            raise
+        free = shutil.disk_usage(folder).free
+        raise DiskFull(
+            error.errno,
+            f"{os.strerror(error.errno)}: {folder} has {free / 1e6:.1f} MB free. Make room there and run again; "
+            "what is finished is kept",
+        ) from error
+
+
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write `data` to `path` so that at every moment, also after a crash, it holds all of the old or all of the new."""
+    """Write `data` to `path` so that at every moment, also after a crash, it holds all of the old or all of the new.
+
+    Raises DiskFull where there is no room; then the old is still there.
+    """
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with beside.open("wb") as file:
+        with naming_full_disk(path.parent), beside.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -1,7 +1,8 @@
 """Stage `appo`: train a policy with Sample Factory's APPO on `SkillEnv` and export it."""
 
 from functools import partial
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -9,7 +10,11 @@ from nethack_pipe.params import ParamError, Section
 from nethack_pipe.stage import BaseParams, Stage, StageError, run
 from nethack_pipe.tasks.rewards import RewardWeights
 
+if TYPE_CHECKING:
+    from nethack_pipe.appo.runner import Trained
+
 Skill = Literal["explore", "survive", "combat", "descend", "resource"]
+ObservationPart = Literal["paths", "recency", "crop", "map"]
 
 # The parameters that are Sample Factory's own options, by the same names.
 SAMPLE_FACTORY_OPTIONS = (
@@ -18,6 +23,12 @@ SAMPLE_FACTORY_OPTIONS = (
     "exploration_loss_coeff", "value_loss_coeff", "ppo_clip_ratio", "ppo_clip_value", "encoder_mlp_layers",
     "nonlinearity", "use_rnn", "rnn_type", "rnn_size", "serial_mode", "async_rl", "device",
 )  # fmt: skip
+# The parameters that are those of tasks.env.EnvConfig, by the same names.
+ENV_SETTINGS = (
+    "enabled_skills", "active_skill_bootstrap", "skill_scheduler", "skill_shares", "env_min_episode_steps",
+    "env_max_episode_steps", "actions", "observation", "observation_parts", "intrinsic_reward_weight",
+    "extrinsic_reward_weight",
+)  # fmt: skip
 
 
 class AppoParams(Section):
@@ -25,9 +36,13 @@ class AppoParams(Section):
 
     enabled_skills: list[Skill] = Field(min_length=1)
     active_skill_bootstrap: Skill
-    skill_scheduler: Literal["rule_based", "random", "round_robin"]
+    skill_scheduler: Literal["per_episode", "rule_based", "random", "round_robin"]
+    skill_shares: dict[Skill, Annotated[float, Field(gt=0)]]
+    env_min_episode_steps: int = Field(gt=0)
     env_max_episode_steps: int = Field(gt=0)
     actions: Literal["reference", "compass"]
+    observation: Literal["reference", "rich"]
+    observation_parts: list[ObservationPart]
     reward_source: Literal["shaped"]
     intrinsic_reward_weight: float = Field(ge=0)
     extrinsic_reward_weight: float = Field(ge=0)
@@ -46,6 +61,7 @@ class AppoParams(Section):
     gae_lambda: float = Field(ge=0, le=1)
     reward_scale: float = Field(gt=0)
     reward_clip: float = Field(gt=0)
+    normalize_per_skill: bool
     learning_rate: float = Field(gt=0, lt=1)
     lr_schedule: Literal["constant", "linear_decay"]
     max_grad_norm: float = Field(ge=0)
@@ -54,6 +70,7 @@ class AppoParams(Section):
     ppo_clip_ratio: float = Field(gt=0)
     ppo_clip_value: float = Field(gt=0)
     encoder_mlp_layers: list[int] = Field(min_length=1)
+    shared_encoder: bool
     nonlinearity: Literal["elu", "relu", "tanh"]
     use_rnn: bool
     rnn_type: Literal["gru", "lstm"]
@@ -78,6 +95,21 @@ class AppoParams(Section):
             )
         if len(set(self.enabled_skills)) < len(self.enabled_skills):
             problems.append(f"enabled_skills: expected each skill once, got {', '.join(self.enabled_skills)}")
+        for skill in self.enabled_skills:
+            if skill not in self.skill_shares:
+                problems.append(f"skill_shares: expected a number for each of enabled_skills, got none for {skill}")
+        if len(set(self.observation_parts)) < len(self.observation_parts):
+            problems.append(f"observation_parts: expected each part once, got {', '.join(self.observation_parts)}")
+        if self.observation == "reference" and self.observation_parts:
+            problems.append(
+                "observation_parts: expected none where observation is reference, got "
+                + ", ".join(self.observation_parts)
+            )
+        if self.env_min_episode_steps > self.env_max_episode_steps:
+            problems.append(
+                f"env_min_episode_steps: expected at most env_max_episode_steps ({self.env_max_episode_steps}), "
+                f"got {self.env_min_episode_steps}"
+            )
         if min(self.encoder_mlp_layers) < 1:
             problems.append(f"encoder_mlp_layers: expected widths of at least 1, got {self.encoder_mlp_layers}")
         if self.rollout % self.recurrence:
@@ -115,6 +147,35 @@ class AppoParams(Section):
         return f"that is {least}, {2 * least}, {3 * least}, ..."
 
 
+def train(params: AppoParams, weights: RewardWeights, *, seed: int, scratch: Path, num_processes: int) -> "Trained":
+    """Train as `params` and the reward's `weights` say, from the root `seed`, with `scratch` for checkpoints."""
+    from nethack_pipe.appo import runner
+    from nethack_pipe.game.actions import ACTION_SETS
+    from nethack_pipe.perception.observation import ObservationSpec
+    from nethack_pipe.tasks.env import EnvConfig, SkillEnv
+
+    spec = ObservationSpec(params.observation, tuple(params.observation_parts), ACTION_SETS[params.actions])
+    return runner.train(
+        partial(SkillEnv, EnvConfig(**env_settings(params), rewards=weights)),
+        {name: getattr(params, name) for name in SAMPLE_FACTORY_OPTIONS},
+        seed=seed,
+        train_for_env_steps=params.train_for_env_steps,
+        segment_env_steps=params.segment_env_steps,
+        skills=spec.skill,
+        shared_encoder=params.shared_encoder,
+        normalize_per_skill=params.normalize_per_skill,
+        linear_decay=params.lr_schedule == "linear_decay",
+        scratch=scratch,
+        num_processes=num_processes,
+    )
+
+
+def env_settings(params: AppoParams) -> dict[str, Any]:
+    """The fields of `EnvConfig` but the rewards: those of its names that are parameters, lists as tuples."""
+    values = {name: getattr(params, name) for name in ENV_SETTINGS}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+
 def main(stage: Stage) -> None:
     """Train as `base`, `rewards` and `appo` say; write models/appo, metrics/appo.json, plots/appo_training.csv."""
     import torch
@@ -124,47 +185,25 @@ def main(stage: Stage) -> None:
     from nethack_pipe.appo.vector_env import GameError
     from nethack_pipe.game.actions import ACTION_SETS
     from nethack_pipe.parallel import worker_count
-    from nethack_pipe.tasks.env import EnvConfig, SkillEnv
 
     params: AppoParams = stage.params["appo"]
     if params.device == "gpu" and not torch.cuda.is_available():
         raise ParamError(["params.yaml: appo.device: expected 'cpu', since PyTorch finds no GPU here, got 'gpu'"])
-    env = {
-        "enabled_skills": tuple(params.enabled_skills),
-        "active_skill_bootstrap": params.active_skill_bootstrap,
-        "skill_scheduler": params.skill_scheduler,
-        "env_max_episode_steps": params.env_max_episode_steps,
-        "actions": params.actions,
-        "intrinsic_reward_weight": params.intrinsic_reward_weight,
-        "extrinsic_reward_weight": params.extrinsic_reward_weight,
-    }
     try:
-        trained = runner.train(
-            partial(SkillEnv, EnvConfig(**env, rewards=stage.params["rewards"])),  # type: ignore[arg-type]
-            {name: getattr(params, name) for name in SAMPLE_FACTORY_OPTIONS},
-            seed=stage.seed,
-            train_for_env_steps=params.train_for_env_steps,
-            segment_env_steps=params.segment_env_steps,
-            linear_decay=params.lr_schedule == "linear_decay",
-            scratch=stage.scratch,
-            num_processes=worker_count(),
+        trained = train(
+            params, stage.params["rewards"], seed=stage.seed, scratch=stage.scratch, num_processes=worker_count()
         )
     except (GameError, runner.TrainingError) as error:
         raise StageError(f"appo: {error}") from error
     export(
-        stage.output("models/appo"), trained, ACTION_SETS[params.actions], {"action_set": params.actions, "env": env}
+        stage.output("models/appo"),
+        trained,
+        ACTION_SETS[params.actions],
+        {"kind": params.observation, "parts": params.observation_parts},
+        {"action_set": params.actions, "env": env_settings(params)},
     )
-    stage.write_metrics(summary(progress.metrics(trained.rows), params.enabled_skills))
-    stage.write_curve("training", progress.curve(trained.rows))
-
-
-def summary(metrics: dict[str, float], skills: list[Any]) -> dict[str, float]:
-    """`metrics` with the many reward terms of each skill as one sum, and without the share of every single action."""
-    kept = {name: value for name, value in metrics.items() if not name.startswith(("action_", "reward_"))}
-    for skill in skills:
-        terms = [value for name, value in metrics.items() if name.startswith(f"reward_{skill}_")]
-        kept[f"return_{skill}"] = sum(terms)
-    return kept
+    stage.write_metrics(progress.metrics(trained.rows, params.enabled_skills))
+    stage.write_curve("training", progress.curve(trained.rows, params.enabled_skills))
 
 
 if __name__ == "__main__":

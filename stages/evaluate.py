@@ -1,89 +1,108 @@
-"""Scores the forward model (open loop) and every policy (closed loop) on games that nothing was trained on."""
+"""Scores the forward model (open loop) and the trained policy (closed loop) on games that nothing was trained on."""
 
-from typing import Literal, Self
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from nethack_pipe.params import Section
-from nethack_pipe.stage import BaseParams, Stage, run
+from nethack_pipe.stage import BaseParams, Stage, StageError, run
 from nethack_pipe.tasks.rewards import RewardWeights
-
-PolicyName = Literal["random", "wall_avoidance", "frontier", "task_greedy", "task_greedy_fair", "appo"]
-TaskName = Literal["explore", "survive", "combat", "descend", "resource"]
+from stages.baselines import BaselinesParams
 
 
 class EvaluateParams(Section):
-    """Section `evaluate`."""
+    """Section `evaluate`. Which games are played, and by which rules, section `baselines` says."""
 
-    num_games: int = Field(gt=0)
-    max_steps: int = Field(gt=0)
-    policies: list[PolicyName] = Field(min_length=1)
-    tasks: list[TaskName] = Field(min_length=1)
+    policy_samples: int = Field(gt=0)
     open_loop_examples: int = Field(gt=0)
     prediction_batch_size: int = Field(gt=0)
 
-    @model_validator(mode="after")
-    def _no_doubles(self) -> Self:
-        for name, values in (("policies", self.policies), ("tasks", self.tasks)):
-            if len(set(values)) < len(values):
-                raise ValueError(f"{name}: expected each at most once, got {values}")
-        return self
-
-
-GAMES_PER_MATCH = 2  # few, since a game of task_greedy is slow; games of a fast policy do not care
-
 
 def main(stage: Stage) -> None:
-    import json
+    metrics = closed_loop(stage)
+    stage.write_metrics({"open_loop": open_loop(stage)} | metrics)
 
-    from nethack_pipe.evaluation.closed_loop import Match, held_out_specs, play_match, score
-    from nethack_pipe.evaluation.open_loop import score_forward_model
-    from nethack_pipe.evaluation.schema import table
+
+def closed_loop(stage: Stage) -> dict[str, Any]:
+    """Plays the trained policy, writes data/evaluation and the curve, and scores it beside the baselines."""
+    from nethack_pipe.evaluation import trained, world
+    from nethack_pipe.evaluation.closed_loop import Rules, bars, matches, score
+    from nethack_pipe.evaluation.schema import EPISODES, WORLD, episode_table
+    from nethack_pipe.evaluation.starts import beginnings, read_moments
     from nethack_pipe.parallel import map_chunks
-    from nethack_pipe.rollouts.schema import write_shards
+    from nethack_pipe.rollouts.schema import read, write_shards
+
+    params: BaselinesParams = stage.params["baselines"]
+    baselines, appo = stage.input("data/baselines"), stage.input("models/appo")
+    refuse_other_rules(json.loads((baselines / "manifest.json").read_text(encoding="utf-8"))["params"], stage.params)
+    config = json.loads((appo / "config.json").read_text(encoding="utf-8"))
+    refuse_other_actions(config["action_set"], params.actions)
+
+    rules = Rules(
+        stage.seed,
+        tuple(params.horizons),
+        stage.params["rewards"],
+        params.actions,
+        samples=stage.params["evaluate"].policy_samples,
+    )
+    skills = config["env"]["enabled_skills"]
+    tasks = [task for task in params.tasks if task in skills]  # a skill that was never trained has nothing to show
+    planned = matches(trained.NAME, tasks, beginnings(stage.seed, params.num_games), read_moments(baselines), rules)
+    played = map_chunks(
+        partial(trained.play_match, appo), planned, desc="closed loop", cache=stage.scratch / "closed loop"
+    )
+    episodes = [episode for of_match in played for episode in of_match]
+    folder = stage.output("data/evaluation")
+    write_shards(episode_table(episodes), folder, "episodes")
+
+    whole = world.whole_games(
+        stage.seed, params.world_games, trained.NAME, params.world_max_steps, params.actions, skills
+    )
+    outside = list(
+        map_chunks(partial(trained.play_whole_game, appo), whole, desc="whole games", cache=stage.scratch / "world")
+    )
+    write_shards(world.world_table(outside), folder, "world")
+
+    others = read(baselines, "episodes", EPISODES).to_pylist()
+    names = list(dict.fromkeys(row["policy"] for row in others))
+    scores = score([*others, *episodes], stage.seed, fully=[trained.NAME], against=names)
+    stage.write_curve("closed_loop", bars(scores))
+    compared = [*read(baselines, "world", WORLD).to_pylist(), *outside]
+    return {"closed_loop": scores, "world": world.score(compared, stage.seed, against="frontier")}
+
+
+def refuse_other_rules(made_with: Mapping[str, Any], now: Mapping[str, Section]) -> None:
+    """Raises StageError where data/baselines was made with other parameters than these: nothing could be compared."""
+    for name in ("base", "rewards", "baselines"):
+        then, values = made_with[name], now[name].model_dump(mode="json")
+        for key in sorted(then.keys() | values.keys()):
+            if then.get(key) != values.get(key):
+                raise StageError(
+                    f"data/baselines was made with another {name}.{key} than params.yaml has now: "
+                    "`dvc repro baselines` makes it again"
+                )
+
+
+def refuse_other_actions(trained: str, baselines: str) -> None:
+    """Raises StageError where the policy chooses from another action set than the baselines did."""
+    if trained != baselines:
+        raise StageError(
+            f"models/appo was trained with appo.actions: {trained}, but the baselines play with baselines.actions: "
+            f"{baselines}: with other actions nothing could be compared. Set both to the same"
+        )
+
+
+def open_loop(stage: Stage) -> dict[str, Any]:
+    """The scores of the forward model."""
+    from nethack_pipe.evaluation.open_loop import score_forward_model
 
     params: EvaluateParams = stage.params["evaluate"]
-    appo = stage.input("models/appo")
-    trained = json.loads((appo / "config.json").read_text(encoding="utf-8"))
-    matches = []
-    for task in params.tasks:
-        for policy in params.policies:
-            if policy == "appo" and task not in trained["env"]["enabled_skills"]:
-                continue  # a skill that was never trained has nothing to show
-            specs = held_out_specs(stage.seed, params.num_games, policy, task)
-            matches += [
-                Match(
-                    policy,
-                    task,
-                    tuple(specs[start : start + GAMES_PER_MATCH]),
-                    params.max_steps,
-                    stage.params["rewards"],
-                    trained["action_set"],
-                    appo,
-                )
-                for start in range(0, len(specs), GAMES_PER_MATCH)
-            ]
-    episodes = []
-    # The network plays in processes of its own: one that has loaded torch takes three times as long to branch a game.
-    for name, group in (
-        ("closed loop, rules", [match for match in matches if match.policy != "appo"]),
-        ("closed loop, appo", [match for match in matches if match.policy == "appo"]),
-    ):
-        for played in map_chunks(play_match, group, desc=name, cache=stage.scratch / name):
-            episodes += played
-    write_shards(table(episodes), stage.output("data/evaluation"), "episodes")
-    closed_loop = score(episodes, stage.seed)
-    stage.write_curve(
-        "closed_loop",
-        [
-            {"match": f"{task}: {policy}", "task": task, "policy": policy, **report["task_reward"]}
-            for task, policies in closed_loop.items()
-            for policy, report in policies.items()
-        ],
-    )
     adapter = stage.input("models/sft")
     base = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"]
-    open_loop = score_forward_model(
+    return score_forward_model(
         adapter,
         stage.input("models/base") if base == "models/base" else base,
         [stage.input("data/rollouts"), stage.input("data/counterfactuals")],
@@ -91,8 +110,11 @@ def main(stage: Stage) -> None:
         batch_size=params.prediction_batch_size,
         seed=stage.seed,
     )
-    stage.write_metrics({"open_loop": open_loop, "closed_loop": closed_loop})
 
 
 if __name__ == "__main__":
-    run("evaluate", {"base": BaseParams, "rewards": RewardWeights, "evaluate": EvaluateParams}, main)
+    run(
+        "evaluate",
+        {"base": BaseParams, "rewards": RewardWeights, "baselines": BaselinesParams, "evaluate": EvaluateParams},
+        main,
+    )

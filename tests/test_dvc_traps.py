@@ -54,7 +54,7 @@ def test_ctrl_c_records_nothing_and_the_next_run_resumes(toy: Toy, finished_toy:
     repro = toy.pause_at(2, "dvc", "repro", "-f", "-s", "train")
     kill_group(repro, signal.SIGINT)
     output = output_of(repro, 30)
-    # A shell that waits for the stage, as dash does, dies of the signal itself; one that becomes the stage ends as it does.
+    # A shell that waits for the stage, as dash does, dies of the signal; one that becomes the stage ends as it does.
     assert re.search(r"exited with (130|-2)\b", output) and repro.returncode == 255
     assert toy.read("dvc.lock") == lock
     assert toy.outputs() == before

@@ -145,11 +145,10 @@ def test_a_second_run_and_a_pulled_clone_run_nothing(project: Toy, finished: Toy
             "multiplied by num_batches_per_epoch (1); that is 64, 128, 192, ..., got 80",
         ),
         (
-            "evaluate",
-            "policies",
-            ["random", "greedy"],
-            "evaluate.policies[1]: expected one of 'random', 'wall_avoidance', 'frontier', 'task_greedy', "
-            "'task_greedy_fair', 'appo', got 'greedy'",
+            "baselines",
+            "tasks",
+            ["explore", "fight"],
+            "baselines.tasks[1]: expected one of 'explore', 'survive', 'combat', 'descend', 'resource', got 'fight'",
         ),
     ],
 )

@@ -1,7 +1,7 @@
 """Sample Factory's learner with what this pipeline needs of it.
 
-That is: an optimizer that rounds alike everywhere, whole checkpoints, and statistics of every iteration. Importing this
-module puts it in the original's place.
+That is: an optimizer that rounds alike everywhere, whole checkpoints, rewards and advantages of one size for every
+skill, and statistics of every iteration. Importing this module puts it in the original's place.
 """
 
 from functools import partial
@@ -15,6 +15,7 @@ from sample_factory.algo.utils.action_distributions import get_action_distributi
 from sample_factory.algo.utils.misc import TRAIN_STATS
 
 from nethack_pipe.appo import checkpoints, cures  # noqa: F401
+from nethack_pipe.appo.reward_scale import RewardScale
 
 STATISTICS = ("policy_loss", "value_loss", "entropy", "kl_divergence", "fraction_clipped")
 
@@ -34,11 +35,17 @@ class _LinearDecay(learner.LearningRateScheduler):
 
 
 class Learner(learner.Learner):
-    """Reads also `resume_checkpoint`, `checkpoint_folder`, `linear_decay`, `total_env_steps` from the configuration."""
+    """Reads also `resume_checkpoint`, `checkpoint_folder`, `linear_decay`, `total_env_steps`, `num_skills` and
+    `normalize_per_skill` from the configuration.
+
+    With `normalize_per_skill` rewards are scaled by `RewardScale`, whose numbers are part of the checkpoint, and then
+    clipped to `scaled_reward_clip`; and each iteration's advantages are normalised within each skill.
+    """
 
     curr_lr: float | None
 
     def init(self) -> Any:
+        self.reward_scale = RewardScale(self.cfg.num_skills, self.cfg.gamma)
         # torch.sqrt in unfused Adam is rounded differently on different processors; fused Adam's square root is exact.
         with mock.patch.object(torch.optim, "Adam", partial(torch.optim.Adam, fused=True)):
             model_data = super().init()
@@ -52,6 +59,13 @@ class Learner(learner.Learner):
         if self.cfg.resume_checkpoint:
             self._load_state(checkpoints.read(Path(self.cfg.resume_checkpoint), self.device), load_progress)
 
+    def _load_state(self, checkpoint_dict: dict[str, Any], load_progress: bool = True) -> None:
+        super()._load_state(checkpoint_dict, load_progress)
+        self.reward_scale.statistics.copy_(checkpoint_dict["reward_statistics"])
+
+    def _get_checkpoint_dict(self) -> dict[str, Any]:
+        return super()._get_checkpoint_dict() | {"reward_statistics": self.reward_scale.statistics}
+
     def save(self) -> bool:
         if self.is_initialized:
             checkpoints.write(Path(self.cfg.checkpoint_folder), self.env_steps, self._get_checkpoint_dict())
@@ -59,6 +73,25 @@ class Learner(learner.Learner):
 
     def _should_save_summaries(self) -> bool:
         return False  # the original's are drawn by the clock; ours come with every iteration
+
+    def _prepare_batch(self, batch: Any) -> Any:
+        if not self.cfg.normalize_per_skill:
+            return super()._prepare_batch(batch)
+        rewards = batch["rewards"]
+        observations = batch["obs"]["obs"][:, :-1]  # the last one is of the step after the rollout
+        skills = self.actor_critic.network.skills(observations.flatten(0, 1)).view(rewards.shape)
+        self.reward_scale.take_in(rewards, batch["dones"], skills)
+        factors = self.reward_scale.factors().to(rewards.device)
+        # In place, as the original adds its bootstrap: the next rollout overwrites them.
+        rewards.mul_(factors[skills]).clamp_(-self.cfg.scaled_reward_clip, self.cfg.scaled_reward_clip)
+        buffer, size, invalid = super()._prepare_batch(batch)
+        advantages, skills = buffer["advantages"], skills.flatten()
+        for skill in range(self.cfg.num_skills):
+            own = skills == skill
+            if own.any():
+                deviation, mean = torch.std_mean(advantages[own], correction=0)
+                advantages[own] = (advantages[own] - mean) / deviation.clamp_min(1e-5)
+        return buffer, size, invalid
 
     def train(self, batch: Any) -> dict[str, Any] | None:
         self._of_minibatches: list[dict[str, float]] = []

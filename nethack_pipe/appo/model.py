@@ -13,14 +13,20 @@ from torch.nn.utils.rnn import PackedSequence
 from nethack_pipe.appo import cures  # noqa: F401
 from nethack_pipe.policies.actor_critic import ActorCriticNetwork, NetworkConfig
 
+FIRST_POLICY = 0.01  # factor of the policy heads' first weights: at first all actions are about as likely
+
 
 def network_config(
     cfg: Any, obs_space: gymnasium.spaces.Dict, action_space: gymnasium.spaces.Discrete
 ) -> NetworkConfig:
-    """The network's sizes from Sample Factory's configuration and the spaces."""
+    """The network's sizes from Sample Factory's configuration, with `skill_offset`, `num_skills` and `shared_encoder`
+    beside its own options, and the spaces."""
     return NetworkConfig(
         observation_size=int(obs_space["obs"].shape[0]),  # type: ignore[index]
+        skill_offset=cfg.skill_offset,
+        num_skills=cfg.num_skills,
         num_actions=int(action_space.n),
+        shared_encoder=cfg.shared_encoder,
         encoder_mlp_layers=tuple(cfg.encoder_mlp_layers),
         nonlinearity=cfg.nonlinearity,
         use_rnn=cfg.use_rnn,
@@ -43,26 +49,29 @@ class MaskedActorCritic(ActorCritic):
         super().__init__(obs_space, action_space, cfg)
         self.network = ActorCriticNetwork(network_config(cfg, obs_space, action_space))
         self.apply(self.initialize_weights)
-        self._mask = torch.ones(0)
+        with torch.no_grad():
+            self.network.policy_heads.weight.mul_(FIRST_POLICY)
+        self._mask = self._skills = torch.ones(0)
 
     def device_for_input_tensor(self, input_tensor_name: str) -> torch.device:
-        return self.network.value_head.weight.device
+        return self.network.value_heads.weight.device
 
     def type_for_input_tensor(self, input_tensor_name: str) -> torch.dtype:
         return torch.float32
 
     def forward_head(self, normalized_obs_dict: dict[str, Tensor]) -> Tensor:
-        """Features (B, F). Keeps the mask for `forward_tail`, whose rows are the same ones in the same order."""
+        """Features (B, F). Keeps skills and mask for `forward_tail`, whose rows are the same ones in the same order."""
         self._mask = normalized_obs_dict["action_mask"]
-        return self.network.encoder(normalized_obs_dict["obs"])
+        self._skills = self.network.skills(normalized_obs_dict["obs"])
+        return self.network.encode(normalized_obs_dict["obs"], self._skills)
 
     def forward_core(self, head_output: Tensor | PackedSequence, rnn_states: Tensor) -> tuple[Any, Tensor]:
         return self.network.core(head_output, rnn_states)
 
     def forward_tail(self, core_output: Tensor, values_only: bool, sample_actions: bool) -> TensorDict:
-        result = TensorDict(values=self.network.values(core_output))
+        result = TensorDict(values=self.network.values(core_output, self._skills))
         if not values_only:
-            logits = self.network.masked_logits(core_output, self._mask)
+            logits = self.network.masked_logits(core_output, self._skills, self._mask)
             self.last_action_distribution = get_action_distribution(self.action_space, raw_logits=logits)
             result["action_logits"] = logits
             self._maybe_sample_actions(sample_actions, result)

@@ -45,31 +45,61 @@ def _read(path: Path) -> Iterable[Row]:
             return  # the line that a kill cut off; what follows the last checkpoint is played again anyway
 
 
-def curve(rows: Sequence[Row]) -> list[dict[str, float]]:
+def curve(rows: Sequence[Row], skills: Sequence[str]) -> list[dict[str, float | None]]:
     """One point per iteration from the first ended episode on: frames, return and length (means over the last 100
-    ended episodes), then the learner's statistics of that iteration."""
+    ended episodes), ``return_<skill>`` (`SkillReturns`), and the learner's statistics of that iteration."""
     returns: deque[float] = deque(maxlen=WINDOW_EPISODES)
     lengths: deque[float] = deque(maxlen=WINDOW_EPISODES)
+    of_skills = SkillReturns(skills)
     points = []
     for row in rows:
         returns.extend(row["episodes"].get("reward", ()))
         lengths.extend(row["episodes"].get("len", ()))
+        of_skills.add(row["episodes"])
         if returns:
             point = {"frames": row["frames"], "return": _mean(returns), "length": _mean(lengths)}
-            points.append(point | row["train"])
+            points.append(point | of_skills.values() | row["train"])
     return points
 
 
-def metrics(rows: Sequence[Row]) -> dict[str, float]:
-    """The end of training: frames, number of ended episodes, the means of everything known about the last 100 of them,
-    and the learner's statistics as means over the last 10 iterations."""
+def metrics(rows: Sequence[Row], skills: Sequence[str]) -> dict[str, float | None]:
+    """The end of training: frames, number of ended episodes, the means of everything known about the last 100 of them
+    but actions and reward terms, ``return_<skill>`` (`SkillReturns`), and the learner's statistics as means over the
+    last 10 iterations."""
     episodes = join_episodes([row["episodes"] for row in rows])
-    summary: dict[str, float] = {"frames": rows[-1]["frames"], "episodes": len(episodes.get("reward", ()))}
+    summary: dict[str, float | None] = {"frames": rows[-1]["frames"], "episodes": len(episodes.get("reward", ()))}
     for name, values in episodes.items():
-        if name not in _INTERNAL:
+        if name not in _INTERNAL and not name.startswith(("action_", "reward_")):
             summary[_NAMES.get(name, name)] = _mean(values[-WINDOW_EPISODES:])
+    of_skills = SkillReturns(skills)
+    of_skills.add(episodes)
     last = rows[-WINDOW_ITERATIONS:]
-    return summary | {name: _mean([row["train"][name] for row in last]) for name in last[-1]["train"]}
+    learner = {name: _mean([row["train"][name] for row in last]) for name in last[-1]["train"]}
+    return summary | of_skills.values() | learner
+
+
+class SkillReturns:
+    """What a game pays all steps of which are one skill's, by the last 100 episodes that had some of its steps."""
+
+    def __init__(self, skills: Sequence[str]) -> None:
+        self._paid = {skill: deque[float](maxlen=WINDOW_EPISODES) for skill in skills}
+        self._shares = {skill: deque[float](maxlen=WINDOW_EPISODES) for skill in skills}
+
+    def add(self, episodes: Mapping[str, Sequence[float]]) -> None:
+        """Ended episodes: name -> one number per episode; read are ``reward_<skill>_<term>`` and ``skill_<skill>``."""
+        for skill in self._paid:
+            terms = [values for name, values in episodes.items() if name.startswith(f"reward_{skill}_")]
+            for i, share in enumerate(episodes.get(f"skill_{skill}", ())):
+                if share:
+                    self._shares[skill].append(share)
+                    self._paid[skill].append(math.fsum(values[i] for values in terms))
+
+    def values(self) -> dict[str, float | None]:
+        """``return_<skill>`` -> the sum of its rewards over that of its shares; None for a skill not yet played."""
+        return {
+            f"return_{skill}": math.fsum(paid) / math.fsum(self._shares[skill]) if paid else None
+            for skill, paid in self._paid.items()
+        }
 
 
 def join_episodes(parts: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, list[float]]:

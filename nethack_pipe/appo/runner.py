@@ -53,7 +53,7 @@ _FIXED: dict[str, Any] = {
     "decorrelate_experience_max_seconds": 0,
     "normalize_input": False,  # model.py, and torch.sqrt inside it is not portable
     "normalize_returns": False,  # torch.sqrt
-    "value_bootstrap": True,
+    "value_bootstrap": True,  # of games that were cut off, by the value before their last step
     "lr_schedule": "constant",  # learner.py has the linear one
     "set_workers_cpu_affinity": False,
     "save_best_every_sec": _NEVER,  # by the clock
@@ -103,6 +103,9 @@ def train(
     seed: int,
     train_for_env_steps: int,
     segment_env_steps: int,
+    skills: slice,
+    shared_encoder: bool,
+    normalize_per_skill: bool,
     linear_decay: bool,
     scratch: Path,
     num_processes: int,
@@ -110,6 +113,8 @@ def train(
     """Train, or go on with what `scratch` holds of this very training.
 
     `options` are Sample Factory's, by its names; `num_workers` x `num_envs_per_worker` is the number of games alive.
+    `skills` is where the observation has its skill's one-hot; `shared_encoder` is the network's, `normalize_per_skill`
+    and `linear_decay` are the learner's.
     Raises GameError (with the game's seed) or TrainingError; ends in order on KeyboardInterrupt and SystemExit. No
     process is left behind, and the checkpoints stay.
     """
@@ -127,7 +132,17 @@ def train(
     progress = Progress(scratch / "progress.jsonl", done)
     seed_of = partial(seeds.game_seed, seed, "train", "appo")
     cfg = _configuration(options, scratch)
-    cfg.total_env_steps, cfg.linear_decay, cfg.checkpoint_folder = ends[-1], linear_decay, str(folder)
+    cfg.update(
+        skill_offset=skills.start,
+        num_skills=skills.stop - skills.start,
+        shared_encoder=shared_encoder,
+        normalize_per_skill=normalize_per_skill,
+        linear_decay=linear_decay,
+        total_env_steps=ends[-1],
+        checkpoint_folder=str(folder),
+    )
+    if normalize_per_skill:  # the learner clips what it has scaled
+        cfg.update(scaled_reward_clip=cfg.reward_clip, reward_clip=float(_NEVER))
     reset_global_context()
     global_model_factory().register_actor_critic_factory(make_actor_critic)
     with tqdm(total=ends[-1], initial=done, unit="frame", desc="appo") as bar:

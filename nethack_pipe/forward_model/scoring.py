@@ -4,14 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import numpy as np
-from scipy import stats
 
 from nethack_pipe import seeds
 from nethack_pipe.forward_model.conversations import Example
 from nethack_pipe.perception.text import Baseline, Delta, baseline, parse
-
-CONFIDENCE = 0.95
-RESAMPLES = 2000
+from nethack_pipe.statistics import mean_interval
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "position": ("dx", "dy"),
@@ -69,7 +66,7 @@ def score(examples: Sequence[Example], answers: Sequence[str], seed: int) -> dic
         return _right(predictions[name], truths, MEASURES[measure])
 
     def interval(values: np.ndarray, *purpose: str) -> dict[str, float]:
-        return mean_over_games(values, games, seeds.rng(seed, "scoring", *purpose))
+        return mean_interval(values, seeds.rng(seed, "scoring", *purpose), games)
 
     metrics: dict[str, Any] = {
         "rows": len(examples),
@@ -120,30 +117,6 @@ def score_sampled(
             delta = deltas[index]
             shares[name].append(0.0 if delta is None else weights.get(_fields(delta, measure), 0) / total)
     return {"rows": len(rows), **{name: float(np.mean(values)) for name, values in shares.items()}}
-
-
-def mean_over_games(values: np.ndarray, games: np.ndarray, rng: np.random.Generator) -> dict[str, float]:
-    """Mean of `values` (float64, one a row), with an interval from re-drawing whole `games` (int, one a row)."""
-    _, game = np.unique(games, return_inverse=True)
-    sums, counts = np.bincount(game, weights=values), np.bincount(game)
-    mean = float(sums.sum() / counts.sum())
-    if len(counts) == 1:
-        return {"mean": mean, "low": mean, "high": mean}
-
-    def statistic(sums: np.ndarray, counts: np.ndarray, axis: int) -> np.ndarray:
-        return sums.sum(axis=axis) / counts.sum(axis=axis)
-
-    interval = stats.bootstrap(
-        (sums, counts),
-        statistic,
-        paired=True,
-        vectorized=True,
-        n_resamples=RESAMPLES,
-        confidence_level=CONFIDENCE,
-        method="percentile",
-        rng=rng,
-    ).confidence_interval
-    return {"mean": mean, "low": float(interval.low), "high": float(interval.high)}
 
 
 def _right(predictions: Sequence[Delta | None], truths: Sequence[Delta], attributes: Sequence[str]) -> np.ndarray:

@@ -5,6 +5,7 @@ was played before. They do not on another kind of processor: NLE's x86-64 and aa
 the same seed, from the first observation on.
 """
 
+import functools
 import os
 import pickle
 import warnings
@@ -487,9 +488,10 @@ def replay(seed: int, actions: Iterable[str | int], **game: object) -> Game:
     return played
 
 
-def nethack_seeds(seed: int, count: int = 3) -> list[int]:
+@functools.lru_cache(maxsize=1024)  # all actions of a moment are branched under the same few streams
+def nethack_seeds(seed: int, count: int = 3) -> tuple[int, ...]:
     """The 62-bit numbers core, disp and lgen (dice, display, levels) with which NetHack plays the game of `seed`."""
-    return [int(word) >> 2 for word in np.random.SeedSequence(seed).generate_state(count, np.uint64)]
+    return tuple(int(word) >> 2 for word in np.random.SeedSequence(seed).generate_state(count, np.uint64))
 
 
 _Layout = dict[str, tuple[int, tuple[int, ...], type]]  # by key: where an array begins, its shape and dtype

@@ -1,5 +1,8 @@
 """The actor-critic network, and the policy that acts with it from its exported files: torch only, no Sample Factory.
 
+The network is conditioned on the skill, which it reads off the one-hot in its observation: the skill scales and shifts
+what the encoder sees (FiLM, Perez et al. 2018), and has a policy head and a value head of its own.
+
 Training (`nethack_pipe.appo.model`) wraps this very network, so what was trained and what acts are one definition.
 An exported policy is a folder with `policy.safetensors` (the network's weights) and `config.json` (`NetworkConfig`
 under "network", beside what the policy was trained for).
@@ -7,7 +10,7 @@ under "network", beside what the policy was trained for).
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +30,10 @@ class NetworkConfig:
     """The sizes that fix every weight's shape, by Sample Factory's names."""
 
     observation_size: int
+    skill_offset: int  # where the skills' one-hot begins in the observation
+    num_skills: int
     num_actions: int
+    shared_encoder: bool  # False: one encoder per skill
     encoder_mlp_layers: tuple[int, ...]
     nonlinearity: str  # elu, relu or tanh
     use_rnn: bool
@@ -43,24 +49,37 @@ class NetworkConfig:
 
 
 class ActorCriticNetwork(nn.Module):
-    """MLP encoder, recurrent core or none, one linear head for the policy and one for the value."""
+    """MLP encoder, recurrent core or none, and for each skill one linear head for the policy and one for the value."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.config = config
-        layers: list[nn.Module] = []
-        size = config.observation_size
-        for width in config.encoder_mlp_layers:
-            layers += [nn.Linear(size, width), _ACTIVATIONS[config.nonlinearity]()]
-            size = width
-        self.encoder = nn.Sequential(*layers)
-        self.encoder_size = size
+        self.encoders = nn.ModuleList(
+            _Encoder(config) for _ in range(1 if config.shared_encoder else config.num_skills)
+        )
+        size = config.encoder_mlp_layers[-1]
         self.rnn: nn.GRU | nn.LSTM | None = None
         if config.use_rnn:
             self.rnn = {"gru": nn.GRU, "lstm": nn.LSTM}[config.rnn_type](size, config.rnn_size)
             size = config.rnn_size
-        self.policy_head = nn.Linear(size, config.num_actions)
-        self.value_head = nn.Linear(size, 1)
+        self.policy_heads = nn.Linear(size, config.num_skills * config.num_actions)
+        self.value_heads = nn.Linear(size, config.num_skills)
+
+    def skills(self, obs: Tensor) -> Tensor:
+        """The skill of each observation (B, D): its index (B,) int64."""
+        start = self.config.skill_offset
+        return obs[:, start : start + self.config.num_skills].argmax(dim=1)
+
+    def encode(self, obs: Tensor, skills: Tensor) -> Tensor:
+        """Features (B, F) of observations (B, D)."""
+        if len(self.encoders) == 1:
+            return self.encoders[0](obs, skills)
+        features = obs.new_empty(len(obs), self.config.encoder_mlp_layers[-1])
+        for skill, encoder in enumerate(self.encoders):
+            rows = (skills == skill).nonzero().squeeze(1)
+            if len(rows):
+                features = features.index_copy(0, rows, encoder(obs[rows], skills[rows]))
+        return features
 
     def core(self, features: Tensor | PackedSequence, state: Tensor) -> tuple[Any, Tensor]:
         """One step of a batch (features (B, F)) or whole sequences (packed) from `state` (B, state_size).
@@ -80,13 +99,35 @@ class ActorCriticNetwork(nn.Module):
             outputs = outputs.squeeze(0)
         return outputs, new_state.squeeze(0)
 
-    def masked_logits(self, core_output: Tensor, mask: Tensor) -> Tensor:
-        """Logits (B, A) in which the actions that `mask` (B, A; 1 allowed, 0 forbidden) forbids have no probability."""
-        return self.policy_head(core_output).masked_fill(mask < 0.5, MASKED_LOGIT)
+    def masked_logits(self, core_output: Tensor, skills: Tensor, mask: Tensor) -> Tensor:
+        """Logits (B, A) of the skills' own heads.
 
-    def values(self, core_output: Tensor) -> Tensor:
-        """State values (B,), in the scaled rewards of training."""
-        return self.value_head(core_output).squeeze(-1)
+        Actions that `mask` (B, A; 1 allowed, 0 forbidden) forbids have no probability in them.
+        """
+        heads = self.policy_heads(core_output).view(-1, self.config.num_skills, self.config.num_actions)
+        logits = heads.gather(1, skills[:, None, None].expand(-1, 1, self.config.num_actions)).squeeze(1)
+        return logits.masked_fill(mask < 0.5, MASKED_LOGIT)
+
+    def values(self, core_output: Tensor, skills: Tensor) -> Tensor:
+        """State values (B,) of the skills' own heads, in the scaled rewards of training."""
+        return self.value_heads(core_output).gather(1, skills[:, None]).squeeze(1)
+
+
+class _Encoder(nn.Module):
+    """Fully connected layers; the skill scales what the first one sees (its own inputs, the one-hot, shift it)."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        widths = config.encoder_mlp_layers
+        self.first = nn.Linear(config.observation_size, widths[0])
+        self.skill_factors = nn.Parameter(torch.ones(config.num_skills, widths[0]))
+        layers: list[nn.Module] = [_ACTIVATIONS[config.nonlinearity]()]
+        for size, width in zip(widths, widths[1:], strict=False):
+            layers += [nn.Linear(size, width), _ACTIVATIONS[config.nonlinearity]()]
+        self.rest = nn.Sequential(*layers)
+
+    def forward(self, obs: Tensor, skills: Tensor) -> Tensor:
+        return self.rest(self.first(obs) * self.skill_factors[skills])
 
 
 class ActorCriticPolicy:
@@ -99,9 +140,18 @@ class ActorCriticPolicy:
 
     @classmethod
     def load(cls, folder: Path) -> "ActorCriticPolicy":
-        """The policy exported to `folder`. Raises ValueError when its weights are not those of its config."""
+        """The policy exported to `folder`.
+
+        Raises ValueError when another version wrote it, or when its weights are not those of its config.
+        """
         config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
         sizes = config["network"]
+        names = {field.name for field in fields(NetworkConfig)}
+        if sizes.keys() != names:
+            raise ValueError(
+                f"{folder / CONFIG_FILE}: network must have the keys {', '.join(sorted(names))}, got "
+                f"{', '.join(sorted(sizes))}: an older version wrote it, train anew"
+            )
         network = ActorCriticNetwork(
             NetworkConfig(**{**sizes, "encoder_mlp_layers": tuple(sizes["encoder_mlp_layers"])})
         )
@@ -127,8 +177,9 @@ class ActorCriticPolicy:
         return torch.cat(logits), torch.cat(states)
 
     def _logits(self, obs: Tensor, mask: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        core_output, new_state = self.network.core(self.network.encoder(obs), state)
-        return self.network.masked_logits(core_output, mask), new_state
+        skills = self.network.skills(obs)
+        core_output, new_state = self.network.core(self.network.encode(obs, skills), state)
+        return self.network.masked_logits(core_output, skills, mask), new_state
 
     @staticmethod
     def generator(seed: int) -> torch.Generator:

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from nethack_pipe import seeds
-from nethack_pipe.game.branching import branch
-from nethack_pipe.game.game import Step
+from nethack_pipe.game.game import Game, Step
 from nethack_pipe.tasks import rewards
 from nethack_pipe.tasks.playthrough import Playthrough
 from nethack_pipe.tasks.rewards import RewardWeights
@@ -15,6 +14,14 @@ CANDIDATES = (
     "north", "south", "east", "west", "northeast", "northwest", "southeast", "southwest",
     "wait", "search", "pickup", "up", "down",
 )  # fmt: skip
+
+
+def candidates(game: Playthrough) -> list[str]:
+    """What is tried now, of `CANDIDATES`. A bump costs no more than it shows: steps are tried whether legal or not."""
+    legal = game.legal
+    return [
+        name for name in CANDIDATES if name in game.actions and (name in legal or name not in ("pickup", "up", "down"))
+    ]
 
 
 class TaskGreedy:
@@ -37,26 +44,25 @@ class TaskGreedy:
         return [self._choose(slot, game) for slot, game in zip(slots, games, strict=True)]
 
     def _choose(self, slot: int, game: Playthrough) -> str:
-        legal = set(game.legal)
-        # A bump costs no more than it shows: all four (or eight) steps are tried, legal or not.
-        candidates = [
-            name
-            for name in CANDIDATES
-            if name in game.actions and (name in legal or name not in ("pickup", "up", "down"))
-        ]
-        outcomes = self._look_ahead(slot, game, candidates)
-        best, best_key = candidates[0], None
-        for order, (name, step) in enumerate(zip(candidates, outcomes, strict=True)):
+        names = candidates(game)
+        if not self.fair:
+            return self._best(game, names, game.game.probe(names))
+        dice = seeds.integer(self._seed[slot], "task_greedy_fair", len(game.game.actions))
+
+        def look_ahead(redrawn: Game) -> str:
+            redrawn.reseed(dice)
+            return self._best(game, names, redrawn.probe(names))
+
+        # The choice is made inside the branch: what comes out of one is copied, and outcomes are large.
+        return game.game.branch(look_ahead)
+
+    def _best(self, game: Playthrough, names: list[str], outcomes: list[Step]) -> str:
+        best, best_key = names[0], None
+        for order, (name, step) in enumerate(zip(names, outcomes, strict=True)):
             memory = game.memory.copy()
             scene = memory.update(step, name)
             gain = rewards.reward(self.task, game.scene, name, scene, self.weights)
-            key = (gain, -int(memory.level.visits.flat[scene.cell]), -order)
+            key = (gain, -memory.level.visits.item(scene.cell), -order)
             if best_key is None or key > best_key:
                 best, best_key = name, key
         return best
-
-    def _look_ahead(self, slot: int, game: Playthrough, candidates: list[str]) -> list[Step]:
-        if not self.fair:
-            return game.game.probe(candidates)
-        dice = seeds.integer(self._seed[slot], "task_greedy_fair", len(game.game.actions))
-        return [samples[0][0] for samples in branch(game.game, candidates, samples=1, seed=dice)]

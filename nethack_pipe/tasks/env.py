@@ -1,5 +1,8 @@
 """`SkillEnv`: NetHack as a Gymnasium environment in which skills are options."""
 
+import random
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -8,13 +11,12 @@ import numpy as np
 
 from nethack_pipe.game.actions import ACTION_SETS
 from nethack_pipe.game.game import Game
-from nethack_pipe.perception import features
-from nethack_pipe.perception.scene import Scene
+from nethack_pipe.perception.observation import ObservationKind, ObservationSpec, Observer, Part
 from nethack_pipe.tasks import rewards
 from nethack_pipe.tasks.episode import Episode
 from nethack_pipe.tasks.playthrough import Playthrough
 from nethack_pipe.tasks.rewards import RewardWeights
-from nethack_pipe.tasks.skills import ALLOWED, SKILLS, Scheduler, SchedulerName, Skill, should_stop
+from nethack_pipe.tasks.skills import SKILLS, Scheduler, SchedulerName, Skill, SkillMask, should_stop
 
 ActionSet = Literal["reference", "compass"]
 
@@ -25,10 +27,13 @@ class EnvConfig:
 
     Attributes:
         enabled_skills: skills the scheduler may choose from.
-        active_skill_bootstrap: the skill every episode starts with.
-        skill_scheduler: ``rule_based``, ``random`` or ``round_robin``.
-        env_max_episode_steps: steps after which an episode is truncated.
+        active_skill_bootstrap: the skill every episode starts with, other than with ``per_episode``.
+        skill_scheduler: ``per_episode``, ``rule_based``, ``random`` or ``round_robin`` (`tasks.skills.Scheduler`).
+        skill_shares: with ``per_episode`` a skill's part of the games is in proportion to its number here.
+        env_min_episode_steps, env_max_episode_steps: the number of steps after which an episode is truncated lies
+            between these, drawn for each game from its seed with even chances for its logarithm.
         actions: action set, ``reference`` (13) or ``compass`` (18).
+        observation, observation_parts: kind and parts of the observation (`perception.observation.ObservationSpec`).
         intrinsic_reward_weight, extrinsic_reward_weight: factors of task reward and of NetHack's score change.
         rewards: weights of the task rewards' terms.
     """
@@ -36,8 +41,12 @@ class EnvConfig:
     enabled_skills: tuple[Skill, ...] = SKILLS
     active_skill_bootstrap: Skill = "explore"
     skill_scheduler: SchedulerName = "rule_based"
+    skill_shares: Mapping[Skill, float] = field(default_factory=lambda: dict.fromkeys(SKILLS, 1.0))
+    env_min_episode_steps: int = 1000
     env_max_episode_steps: int = 1000
-    actions: ActionSet = "reference"
+    actions: ActionSet = "compass"
+    observation: ObservationKind = "rich"
+    observation_parts: tuple[Part, ...] = ("paths", "recency")
     intrinsic_reward_weight: float = 1.0
     extrinsic_reward_weight: float = 0.0
     rewards: RewardWeights = field(default_factory=RewardWeights)
@@ -46,12 +55,13 @@ class EnvConfig:
 class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
     """One NetHack game played by a skill-conditioned policy.
 
-    Observation: a dict with ``obs``, float32 vector of `perception.features`, and ``action_mask``, float32, 1 for a
-    legal action. Action: index into ``action_names``, a whole command. Reward: intrinsic_reward_weight * reward of the
-    active skill's task + extrinsic_reward_weight * change of NetHack's score. Terminated when the game is over,
-    truncated after env_max_episode_steps.
+    Observation: a dict with ``obs``, float32 vector of `perception.observation`, and ``action_mask``, float32, 1 for an
+    action that the skill may take now (`tasks.skills.SkillMask`). Action: index into ``action_names``, a whole command.
+    Reward: intrinsic_reward_weight * reward of the active skill's task + extrinsic_reward_weight * change of NetHack's
+    score. Terminated when the game is over, truncated after the game's number of steps.
 
-    The info of an episode's last step holds ``episode_extra_stats``: a flat dict of floats (`tasks.episode`).
+    The info of an episode's last step holds ``episode_extra_stats``: a flat dict of floats (`tasks.episode`), and the
+    share of its steps that each skill had, ``skill_<name>``.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 42}  # as NLE: NetHack has no frame rate
@@ -60,16 +70,16 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
         self.config, self.render_mode = config, render_mode
         self.action_names = ACTION_SETS[config.actions]
         self.playthrough = Playthrough(Game(), self.action_names)
-        self.scheduler = Scheduler(config.skill_scheduler, config.enabled_skills)
+        self.scheduler = Scheduler(config.skill_scheduler, config.enabled_skills, config.skill_shares)
         count = len(self.action_names)
+        self.observation_spec = ObservationSpec(config.observation, config.observation_parts, self.action_names)
+        self._observer = Observer(self.observation_spec)
         self.action_space = gym.spaces.Discrete(count)
         self.observation_space = gym.spaces.Dict(
-            obs=gym.spaces.Box(-100.0, 1e7, (features.size(count),), np.float32),
+            obs=gym.spaces.Box(-100.0, 1e7, (self.observation_spec.size,), np.float32),
             action_mask=gym.spaces.Box(0.0, 1.0, (count,), np.float32),
         )
-        self._skill_masks = {
-            skill: np.array([name in ALLOWED[skill] for name in self.action_names]) for skill in config.enabled_skills
-        }
+        self._masks = {skill: SkillMask(skill, self.action_names) for skill in SKILLS}
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -80,7 +90,10 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
         scene = self.playthrough.reset(game_seed)
         self.scheduler.reset(game_seed)
         self.episode = Episode(scene)
-        self._switch(self.config.active_skill_bootstrap)
+        self._observer.reset()
+        self._played: Counter[Skill] = Counter()
+        self._steps = self._length_of(game_seed)
+        self._switch(self.scheduler.first(self.config.active_skill_bootstrap))
         return self._observation(), {"skill": self.skill}
 
     def step(self, action: np.int64 | int) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
@@ -97,14 +110,16 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
         reward = self.config.intrinsic_reward_weight * task_reward + self.config.extrinsic_reward_weight * (
             scene.score - before.score
         )
+        self._played[skill] += 1
         self._skill_steps += 1
         if should_stop(skill, scene, self._skill_steps):
             self._switch(self.scheduler.next(scene))
         terminated = scene.done
-        truncated = not terminated and self.episode.length >= self.config.env_max_episode_steps
+        truncated = not terminated and self.episode.length >= self._steps
         info: dict[str, Any] = {"skill": skill, "task_reward": task_reward}
         if terminated or truncated:
-            info["episode_extra_stats"] = self.episode.summary()
+            shares = {f"skill_{name}": steps / self.episode.length for name, steps in sorted(self._played.items())}
+            info["episode_extra_stats"] = self.episode.summary() | shares
         return self._observation(), reward, terminated, truncated, info
 
     def render(self) -> str:  # type: ignore[override]
@@ -119,8 +134,12 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
         self.skill: Skill = skill
         self._skill_steps = 0
 
+    def _length_of(self, seed: int) -> int:
+        shortest, longest = self.config.env_min_episode_steps, self.config.env_max_episode_steps
+        drawn = random.Random(f"length {seed}").random()
+        return min(int(shortest * ((longest + 1) / shortest) ** drawn), longest)
+
     def _observation(self) -> dict[str, np.ndarray]:
-        scene: Scene = self.playthrough.scene
-        legal = self.playthrough.mask & self._skill_masks[self.skill]
-        mask = legal.astype(np.float32)
-        return {"obs": features.vector(scene, SKILLS.index(self.skill), mask), "action_mask": mask}
+        game, skill = self.playthrough, SKILLS.index(self.skill)
+        mask = self._masks[self.skill].of(game).astype(np.float32)
+        return {"obs": self._observer.observe(game.scene, game.memory, skill, mask), "action_mask": mask}

@@ -4,21 +4,27 @@ There is one skill for each task, by the same name.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
+import numpy as np
+
+from nethack_pipe.game.actions import DIRECTIONS
+from nethack_pipe.perception.glyphs import Tile
 from nethack_pipe.perception.scene import Scene
+from nethack_pipe.tasks.playthrough import Playthrough
 
 Skill = Literal["explore", "survive", "combat", "descend", "resource"]
 SKILLS: tuple[Skill, ...] = get_args(Skill)
 TASKS = SKILLS
 
-SchedulerName = Literal["rule_based", "random", "round_robin"]
+SchedulerName = Literal["per_episode", "rule_based", "random", "round_robin"]
 
 MAX_STEPS = 8  # a skill hands over to the scheduler after this many steps
 STAIRS_NEAR = 5  # tiles, Chebyshev
+_UNKNOWN = int(Tile.UNKNOWN)
 
-_MOVES = {"north", "south", "east", "west", "northeast", "northwest", "southeast", "southwest"}
+_MOVES = set(DIRECTIONS)
 ALLOWED: dict[Skill, frozenset[str]] = {
     "explore": frozenset(_MOVES | {"wait", "search", "down", "up", "kick", "open"}),
     "survive": frozenset(_MOVES | {"wait", "search", "up", "down", "eat", "drink"}),
@@ -26,6 +32,28 @@ ALLOWED: dict[Skill, frozenset[str]] = {
     "descend": frozenset(_MOVES | {"wait", "search", "down", "kick", "open"}),
     "resource": frozenset(_MOVES | {"wait", "search", "pickup", "eat", "drink", "drop", "up", "down", "kick", "open"}),
 }
+
+
+class SkillMask:
+    """The legal actions that one skill chooses from, among `actions`.
+
+    Those are the playthrough's legal ones that `ALLOWED` has, without steps into the unknown: what is next to the hero
+    is seen, and what is not is rock. Where nothing at all around him is known (he is blind), these are left.
+    """
+
+    def __init__(self, skill: Skill, actions: Sequence[str]) -> None:
+        self._allowed = np.array([name in ALLOWED[skill] for name in actions])
+        directions = list(DIRECTIONS)
+        self._moves = np.array([i for i, name in enumerate(actions) if name in DIRECTIONS])
+        self._towards = np.array([directions.index(name) for name in actions if name in DIRECTIONS])
+
+    def of(self, game: Playthrough) -> np.ndarray:
+        """(len(actions),) bool for the present moment of `game`; never empty, since waiting is always legal."""
+        mask = game.mask & self._allowed
+        known = mask[self._moves] & (game.scene.adjacent[self._towards] != _UNKNOWN)
+        if known.any():
+            mask[self._moves] = known
+        return mask
 
 
 def stairs_near(scene: Scene) -> bool:
@@ -61,19 +89,30 @@ PRIORITY: tuple[Skill, ...] = ("survive", "combat", "resource", "descend", "expl
 class Scheduler:
     """Chooses the next skill among `enabled`.
 
-    ``rule_based`` takes the first of `PRIORITY` that can start, ``round_robin`` the next one in turn, ``random`` draws
-    one from a generator seeded by `reset`. Where none can start, the first enabled skill is taken.
+    ``per_episode`` draws one skill for the whole game, in proportion to `shares` (alike without), ``rule_based`` takes
+    the first of `PRIORITY` that can start, ``round_robin`` the next one in turn, ``random`` draws one of those that can
+    start. Draws come from a generator seeded by `reset`. Where none can start, the first enabled skill is taken.
     """
 
-    def __init__(self, name: SchedulerName, enabled: Sequence[Skill]) -> None:
+    def __init__(
+        self, name: SchedulerName, enabled: Sequence[Skill], shares: Mapping[Skill, float] | None = None
+    ) -> None:
         self.name, self.enabled = name, tuple(enabled)
+        self._shares = [1.0 if shares is None else shares[skill] for skill in self.enabled]
         self.reset(0)
 
     def reset(self, seed: int) -> None:
         self._random = random.Random(seed)
         self._last = -1
+        self._of_game = self._random.choices(self.enabled, self._shares)[0]
+
+    def first(self, bootstrap: Skill) -> Skill:
+        """The skill that a game begins with: `bootstrap`, unless the game has one of its own."""
+        return self._of_game if self.name == "per_episode" else bootstrap
 
     def next(self, scene: Scene) -> Skill:
+        if self.name == "per_episode":
+            return self._of_game
         possible = [skill for skill in PRIORITY if skill in self.enabled and can_start(skill, scene)]
         if not possible:
             return self.enabled[0]

@@ -8,7 +8,7 @@ import yaml
 
 from nethack_pipe import params
 from nethack_pipe.params import ParamError
-from stages.appo import SAMPLE_FACTORY_OPTIONS, AppoParams, summary
+from stages.appo import SAMPLE_FACTORY_OPTIONS, AppoParams
 
 DEFAULTS = yaml.safe_load((Path(__file__).parents[2] / "params.yaml").read_text())["appo"]
 
@@ -41,8 +41,38 @@ BATCH = {"num_workers": 2, "num_envs_per_worker": 4, "rollout": 16, "recurrence"
         ({"train_for_env_steps": -1}, "appo.train_for_env_steps: expected an integer greater than 0, got -1"),
         ({"learning_rate": None}, "appo.learning_rate: expected a number greater than 0 and less than 1, got null"),
         ({"device": "tpu"}, "appo.device: expected one of 'cpu', 'gpu', got 'tpu'"),
-        ({"recurrence": 5}, "appo.recurrence: expected a divisor of rollout (64), got 5"),
-        ({"recurrence": 1}, "appo.recurrence: expected at least 2 to train a recurrent core (use_rnn), got 1"),
+        (
+            {"rollout": 64, "recurrence": 5},
+            "appo.recurrence: expected a divisor of rollout (64), got 5",
+        ),
+        (
+            {"use_rnn": True, "recurrence": 1},
+            "appo.recurrence: expected at least 2 to train a recurrent core (use_rnn), got 1",
+        ),
+        (
+            {"observation_parts": ["paths", "smell"]},
+            "appo.observation_parts[1]: expected one of 'paths', 'recency', 'crop', 'map', got 'smell'",
+        ),
+        (
+            {"observation_parts": ["paths", "paths"]},
+            "appo.observation_parts: expected each part once, got paths, paths",
+        ),
+        (
+            {"observation": "reference", "observation_parts": ["paths"]},
+            "appo.observation_parts: expected none where observation is reference, got paths",
+        ),
+        (
+            {"skill_shares": {"explore": 1.0, "survive": 1.0, "combat": 1.0, "resource": 1.0}},
+            "appo.skill_shares: expected a number for each of enabled_skills, got none for descend",
+        ),
+        (
+            {"skill_shares": dict.fromkeys(DEFAULTS["skill_shares"], 1.0) | {"combat": 0}},
+            "appo.skill_shares.combat: expected a number greater than 0, got 0",
+        ),
+        (
+            {"env_min_episode_steps": 301, "env_max_episode_steps": 300},
+            "appo.env_min_episode_steps: expected at most env_max_episode_steps (300), got 301",
+        ),
         ({"async_rl": True}, "appo.async_rl: expected false where serial_mode is true, got true"),
         (
             BATCH | {"batch_size": 104, "num_batches_per_epoch": 2},
@@ -51,7 +81,13 @@ BATCH = {"num_workers": 2, "num_envs_per_worker": 4, "rollout": 16, "recurrence"
         ),
         (BATCH | {"batch_size": 100}, "appo.batch_size: expected a multiple of recurrence (8), got 100"),
         (
-            {"num_workers": 2, "num_envs_per_worker": 24, "env_max_episode_steps": 200, "segment_env_steps": 9599},
+            {
+                "num_workers": 2,
+                "num_envs_per_worker": 24,
+                "env_min_episode_steps": 100,
+                "env_max_episode_steps": 200,
+                "segment_env_steps": 9599,
+            },
             "appo.segment_env_steps: expected at least 9600 (num_workers x num_envs_per_worker x "
             "env_max_episode_steps), or no game is played to its end, got 9599",
         ),
@@ -77,13 +113,3 @@ def test_batch_sizes_that_fit(tmp_path: Path) -> None:
         assert load(tmp_path, BATCH | {"batch_size": batch_size, "num_batches_per_epoch": batches})
     assert load(tmp_path, BATCH | {"batch_size": 104, "serial_mode": False, "async_rl": True})
     assert load(tmp_path, BATCH | {"recurrence": 1, "use_rnn": False, "batch_size": 64, "num_batches_per_epoch": 2})
-
-
-def test_the_summary_has_one_return_per_skill() -> None:
-    metrics = {"frames": 3, "return": 5.0, "action_north": 0.5, "reward_explore_a": 2.0, "reward_explore_b": -0.5}
-    assert summary(metrics, ["explore", "combat"]) == {
-        "frames": 3,
-        "return": 5.0,
-        "return_explore": 1.5,
-        "return_combat": 0.0,
-    }

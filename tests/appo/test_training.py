@@ -17,27 +17,31 @@ import pytest
 import torch
 from sample_factory.algo.utils.rl_utils import prepare_and_normalize_obs
 
-from nethack_pipe.appo import runner
+from nethack_pipe.appo import checkpoints, runner
 from nethack_pipe.appo.export import export
 from nethack_pipe.appo.model import MaskedActorCritic, make_actor_critic
 from nethack_pipe.appo.vector_env import GameError
+from nethack_pipe.game.actions import ACTION_SETS
+from nethack_pipe.perception.observation import ObservationSpec
 from nethack_pipe.policies.actor_critic import ActorCriticNetwork, ActorCriticPolicy
 from nethack_pipe.tasks.env import EnvConfig, SkillEnv
 from tests.helpers import emulate
-from tests.helpers.toy_env import NUM_ACTIONS, OBSERVATION_SIZE, SEED_MODULUS, ToyEnv
-from tests.helpers.toy_training import OPTIONS, digest, train
+from tests.helpers.toy_env import NUM_ACTIONS, OBSERVATION_SIZE, SEED_MODULUS, SKILLS, ToyEnv
+from tests.helpers.toy_training import OPTIONS, digest, digest_of_weights, train
 
 CORES: list[dict[str, Any]] = [
     {"use_rnn": True, "rnn_type": "gru"},
     {"use_rnn": True, "rnn_type": "lstm"},
     {"use_rnn": False, "recurrence": 1},
+    {"use_rnn": False, "recurrence": 1, "shared_encoder": False, "encoder_mlp_layers": [32, 16]},
 ]
 ACTIONS = [f"action-{index}" for index in range(NUM_ACTIONS)]
 
 
 def settings(**changes: Any) -> Any:
+    shared_encoder = changes.pop("shared_encoder", True)
     cfg = runner._configuration(OPTIONS | changes, Path("unused"))
-    cfg.seed = 3
+    cfg.update(seed=3, skill_offset=SKILLS.start, num_skills=5, shared_encoder=shared_encoder)
     return cfg
 
 
@@ -88,13 +92,19 @@ def test_the_return_rises(tmp_path: Path) -> None:
 
 
 def test_real_games_are_the_same_in_one_process_and_in_two(tmp_path: Path) -> None:
+    config = EnvConfig(skill_scheduler="per_episode", env_min_episode_steps=12, env_max_episode_steps=24)
+    spec = ObservationSpec(config.observation, config.observation_parts, ACTION_SETS[config.actions])
+
     def run(processes: int) -> runner.Trained:
         return runner.train(
-            partial(SkillEnv, EnvConfig(env_max_episode_steps=24)),
+            partial(SkillEnv, config),
             OPTIONS,
             seed=1,
             train_for_env_steps=512,
             segment_env_steps=256,
+            skills=spec.skill,
+            shared_encoder=True,
+            normalize_per_skill=True,
             linear_decay=False,
             scratch=tmp_path / str(processes),
             num_processes=processes,
@@ -108,6 +118,9 @@ def test_real_games_are_the_same_in_one_process_and_in_two(tmp_path: Path) -> No
     for row in rows:
         assert row.get("reward") == pytest.approx(row.get("task_reward"), abs=1e-3)
         assert all(1 < tiles < 500 for tiles in row.get("unique_tiles", ()))
+        assert all(12 <= length <= 24 for length in row.get("length", ()))
+    played = {name for row in rows for name, shares in row.items() if name.startswith("skill_") and 1.0 in shares}
+    assert len(played) >= 4
 
 
 @pytest.mark.parametrize("core", CORES)
@@ -120,8 +133,12 @@ def test_sampling_and_loss_agree_before_anything_is_learned(core: dict[str, Any]
 def test_masks_that_only_sampling_knows_are_seen_in_the_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     masked = ActorCriticNetwork.masked_logits
 
-    def only_while_sampling(self: Any, core_output: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        return self.policy_head(core_output) if torch.is_grad_enabled() else masked(self, core_output, mask)
+    def only_while_sampling(
+        self: Any, core_output: torch.Tensor, skills: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        if torch.is_grad_enabled():
+            mask = torch.ones_like(mask)
+        return masked(self, core_output, skills, mask)
 
     monkeypatch.setattr(ActorCriticNetwork, "masked_logits", only_while_sampling)
     assert train(tmp_path, frames=128).rows[0]["train"]["first_ratio_error"] > 0.1
@@ -129,8 +146,9 @@ def test_masks_that_only_sampling_knows_are_seen_in_the_ratio(tmp_path: Path, mo
 
 def test_without_masks_a_forbidden_action_is_drawn_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What every other training here shows by not raising: no forbidden action is ever drawn."""
+    masked = ActorCriticNetwork.masked_logits
     monkeypatch.setattr(
-        ActorCriticNetwork, "masked_logits", lambda self, core_output, mask: self.policy_head(core_output)
+        ActorCriticNetwork, "masked_logits", lambda self, core, skills, mask: masked(self, core, skills, mask * 0 + 1)
     )
     with pytest.raises(GameError, match=r"(?s)the game with seed \d+ raised:.*action \d+ is forbidden"):
         train(tmp_path, frames=128)
@@ -164,6 +182,68 @@ def test_segments() -> None:
     assert runner.boundaries(options | {"serial_mode": False}, 1000, 400) == [1000]
 
 
+# --- skills
+
+
+@pytest.mark.parametrize("shared_encoder", [True, False])
+def test_each_skill_has_heads_of_its_own_and_reaches_the_encoder(shared_encoder: bool) -> None:
+    network = model(shared_encoder=shared_encoder, use_rnn=False).network
+    obs, mask = torch.randn(1, OBSERVATION_SIZE, generator=torch.Generator().manual_seed(0)), torch.ones(5, NUM_ACTIONS)
+    obs = obs.expand(5, -1).clone()
+    obs[:, SKILLS] = torch.eye(5)
+    skills = network.skills(obs)
+    assert skills.tolist() == [0, 1, 2, 3, 4]
+
+    def outputs() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        features = network.encode(obs, skills)
+        return features, network.masked_logits(features, skills, mask), network.values(features, skills)
+
+    _, logits, values = outputs()
+    (logits[2].sum() + values[2]).backward()
+    policy = network.policy_heads.weight.grad.view(5, NUM_ACTIONS, -1).abs().sum((1, 2))
+    assert policy[2] > 0 and policy[[0, 1, 3, 4]].sum() == 0
+    value = network.value_heads.weight.grad.abs().sum(1)
+    assert value[2] > 0 and value[[0, 1, 3, 4]].sum() == 0
+    with torch.no_grad():
+        # From the same features the skills' heads still differ.
+        same = network.encode(obs, skills)[:1].expand(5, -1)
+        assert len({tuple(row) for row in network.masked_logits(same, skills, mask).tolist()}) == 5
+        before = network.encode(obs, skills)
+        changed = network.encoders[0 if shared_encoder else 3]
+        changed.skill_factors[3] = 0.0
+        after = network.encode(obs, skills)
+    assert torch.equal(before[[0, 1, 2, 4]], after[[0, 1, 2, 4]]) and not torch.equal(before[3], after[3])
+
+
+def test_encoders_that_are_not_shared_see_only_their_own_skill() -> None:
+    network = model(shared_encoder=False, use_rnn=False).network
+    obs = torch.randn(7, OBSERVATION_SIZE, generator=torch.Generator().manual_seed(0))
+    obs[:, SKILLS] = torch.eye(5)[[0, 3, 3, 1, 3, 0, 4]]
+    skills = network.skills(obs)
+    together = network.encode(obs, skills)
+    alone = torch.cat([network.encode(obs[i : i + 1], skills[i : i + 1]) for i in range(7)])
+    torch.testing.assert_close(together, alone)
+    together[skills == 3].sum().backward()
+    learned = [any(p.grad is not None and p.grad.any() for p in encoder.parameters()) for encoder in network.encoders]
+    assert learned == [False, False, False, True, False]
+
+
+def test_rewards_of_any_size_are_learned_alike(tmp_path: Path) -> None:
+    plain = train(tmp_path / "plain", frames=512)
+    small = train(tmp_path / "small", frames=512, reward_scale=0.125)  # a power of two: nothing is rounded
+    assert digest_of_weights(plain) == digest_of_weights(small)
+    unscaled = train(tmp_path / "unscaled", frames=512, reward_scale=0.125, normalize_per_skill=False)
+    assert digest_of_weights(unscaled) != digest_of_weights(plain)
+
+
+def test_the_scale_of_rewards_goes_on_from_segment_to_segment(tmp_path: Path) -> None:
+    train(tmp_path, frames=512, segment=256)
+    states = [checkpoints.read(path) for path in sorted((tmp_path / "checkpoints").iterdir())]
+    seen = [state["reward_statistics"][:, 0] for state in states]
+    assert [counts.sum().item() for counts in seen] == [256, 512] and (seen[0] > 0).all()
+    assert [state["env_steps"] for state in states] == [256, 512]
+
+
 # --- what was trained acts without Sample Factory
 
 
@@ -171,13 +251,21 @@ def test_segments() -> None:
 def test_the_exported_policy_is_sample_factorys_model(core: dict[str, Any], tmp_path: Path) -> None:
     actor_critic = model(**core).eval()
     weights = {name.removeprefix("network."): value for name, value in actor_critic.state_dict().items()}
-    export(tmp_path, runner.Trained(actor_critic.network.config, weights, []), ACTIONS, {"action_set": "toy"})
+    export(
+        tmp_path,
+        runner.Trained(actor_critic.network.config, weights, []),
+        ACTIONS,
+        {"kind": "toy", "parts": []},
+        {"action_set": "toy"},
+    )
     policy = ActorCriticPolicy.load(tmp_path)
     assert policy.actions == tuple(ACTIONS) and policy.config["action_set"] == "toy"
+    assert policy.config["observation"] == {"kind": "toy", "parts": []}
     random = np.random.default_rng(0)
     state, expected_state = policy.initial_state(6), torch.zeros(6, policy.network.config.state_size)
     for _ in range(5):
         obs = torch.tensor(random.normal(size=(6, OBSERVATION_SIZE)).astype(np.float32))
+        obs[:, SKILLS] = torch.eye(5)[[0, 1, 2, 3, 4, 1]]
         mask = torch.tensor((random.random((6, NUM_ACTIONS)) < 0.5).astype(np.float32))
         mask[:, 2] = 1
         with torch.no_grad():
@@ -191,7 +279,7 @@ def test_the_exported_policy_is_sample_factorys_model(core: dict[str, Any], tmp_
 
 
 def test_a_game_is_the_same_in_any_company(undisturbed: runner.Trained, tmp_path: Path) -> None:
-    export(tmp_path, undisturbed, ACTIONS, {})
+    export(tmp_path, undisturbed, ACTIONS, {}, {})
     policy = ActorCriticPolicy.load(tmp_path)
     random = torch.Generator().manual_seed(1)
     obs, mask = torch.randn(40, OBSERVATION_SIZE, generator=random), torch.ones(40, NUM_ACTIONS)
@@ -206,14 +294,14 @@ def test_a_game_is_the_same_in_any_company(undisturbed: runner.Trained, tmp_path
 
 
 def test_weights_of_another_network_are_refused(undisturbed: runner.Trained, tmp_path: Path) -> None:
-    export(tmp_path, undisturbed, ACTIONS, {})
+    export(tmp_path, undisturbed, ACTIONS, {}, {})
     config = json.loads((tmp_path / "config.json").read_text())
     config["network"]["rnn_size"] = 16
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(ValueError, match="does not hold the network of config.json"):
         ActorCriticPolicy.load(tmp_path)
     with pytest.raises(ValueError, match="2 action names for a policy of 13 actions"):
-        export(tmp_path, undisturbed, ACTIONS[:2], {})
+        export(tmp_path, undisturbed, ACTIONS[:2], {}, {})
 
 
 # --- trouble

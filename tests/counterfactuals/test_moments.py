@@ -5,8 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from nethack_pipe.counterfactuals.moments import KINDS, choose, kinds
+from nethack_pipe.counterfactuals.moments import DRAWN_AS, KINDS, choose, kinds
 from tests.helpers.scenes import Story
+
+ALL = dict.fromkeys(KINDS, 100)
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -42,36 +44,43 @@ def test_an_item_underfoot_and_stairs_underfoot():
     assert kinds(story.show("|.)@.|", "east")) == ("descent",)
 
 
-def test_at_most_so_many_are_chosen_in_order_of_time():
-    moments = [(step, ("threat",)) for step in range(50)]
-    chosen = choose(moments, 8, rng())
-    assert len(chosen) == len(set(chosen)) == 8 and chosen == sorted(chosen) and set(chosen) <= set(range(50))
-    assert all(type(step) is int for step in chosen)
-    assert choose(moments, 100, rng()) == list(range(50))
-    assert choose([], 5, rng()) == [] and choose(moments, 0, rng()) == []
+def test_a_quota_holds_for_each_kind_by_itself():
+    moments = [(step, ("threat",)) for step in range(90)] + [(90 + i, ("survival", "threat")) for i in range(5)]
+    chosen = choose(moments, ALL | {"threat": 3, "survival": 2}, rng())
+    assert [moment.step for moment in chosen] == sorted({moment.step for moment in chosen})
+    assert Counter(moment.kind for moment in chosen) == {"threat": 3, "survival": 2}
+    assert all(type(moment.step) is int and dict(moments)[moment.step] == moment.kinds for moment in chosen)
+    assert choose(moments, dict.fromkeys(KINDS, 0), rng()) == [] == choose([], ALL, rng())
+    assert [moment.step for moment in choose(moments, ALL, rng())] == list(range(95))
+
+
+def test_a_moment_of_several_kinds_is_drawn_as_the_rarest():
+    assert set(DRAWN_AS) == set(KINDS)
+    moments = [(i, tuple(kind for kind in KINDS if kind in DRAWN_AS[i:])) for i in range(5)]
+    assert [moment.kind for moment in choose(moments, ALL, rng())] == list(DRAWN_AS)
+    (both,) = choose([(0, ("combat", "threat"))], ALL, rng())
+    assert (both.kind, both.kinds, both.weight) == ("combat", ("combat", "threat"), 1.0)
 
 
 def test_the_same_draws_give_the_same_choice():
     moments = [(step, ("threat",)) for step in range(200)]
-    assert choose(moments, 10, rng(1)) == choose(moments, 10, rng(1)) != choose(moments, 10, rng(2))
-
-
-def test_kinds_take_turns_so_that_threats_drown_nothing():
-    moments = [(step, ("threat",)) for step in range(97)] + [(97, ("descent",)), (98, ("pickup",)), (99, ("combat",))]
-    for seed in range(20):
-        chosen = choose(moments, 6, rng(seed))
-        assert chosen[-3:] == [97, 98, 99] and len(chosen) == 6
-    many = [(step, (kind,)) for i, kind in enumerate(KINDS) for step in range(100 * i, 100 * i + 20)]
-    assert Counter(step // 100 for step in choose(many, 15, rng())) == dict.fromkeys(range(5), 3)
-
-
-def test_a_moment_of_two_kinds_is_chosen_once():
-    moments = [(0, ("combat", "survival", "descent")), (1, ("combat",)), (2, ("threat",))]
-    assert choose(moments, 3, rng()) == [0, 1, 2]
-    assert choose(moments, 10, rng()) == [0, 1, 2]
+    first, again, other = (choose(moments, ALL | {"threat": 10}, rng(seed)) for seed in (1, 1, 2))
+    assert first == again != other and len(first) == len(other) == 10
 
 
 def test_within_a_kind_every_moment_is_as_likely():
-    moments = [(step, ("threat",)) for step in range(10)]
-    counts = Counter(step for seed in range(2000) for step in choose(moments, 3, rng(seed)))
-    assert all(540 < counts[step] < 660 for step in range(10))  # 600 expected, standard deviation 20
+    moments = [(step, ("threat", "combat") if step < 5 else ("threat",)) for step in range(15)]
+    quotas = ALL | {"threat": 3, "combat": 2}
+    counts = Counter(moment.step for seed in range(2000) for moment in choose(moments, quotas, rng(seed)))
+    assert all(720 < counts[step] < 880 for step in range(5))  # 800 expected, standard deviation 22
+    assert all(540 < counts[step] < 660 for step in range(5, 15))  # 600 expected, standard deviation 20
+
+
+def test_weights_make_sums_over_the_drawn_those_over_all():
+    moments = [(step, ("threat",) if step % 3 else ("pickup",)) for step in range(90)]
+    quotas = ALL | {"threat": 7, "pickup": 4}
+    draws = [choose(moments, quotas, rng(seed)) for seed in range(500)]
+    assert all(sum(moment.weight for moment in drawn) == pytest.approx(90) for drawn in draws)
+    sums = [sum(moment.weight * moment.step**2 for moment in drawn) for drawn in draws]
+    truth = sum(step**2 for step, _ in moments)
+    assert np.mean(sums) == pytest.approx(truth, abs=4 * np.std(sums) / 500**0.5) and np.std(sums) > 0

@@ -1,10 +1,9 @@
 """Scores of hand-made rows, each figure worked out by hand."""
 
-import numpy as np
 import pytest
 
 from nethack_pipe.forward_model.conversations import Example
-from nethack_pipe.forward_model.scoring import MEASURES, mean_over_games, score
+from nethack_pipe.forward_model.scoring import MEASURES, score
 from nethack_pipe.perception.text import Delta, target
 
 STATE = "seen:9 rooms:1 depth:1 turn:5\nmsg:\n ...\n .@.\n ...\nadj: n=. s=| e=# w=M ne=. nw=. se=. sw=. on=.\n"
@@ -70,16 +69,6 @@ def test_intervals_redraw_whole_games() -> None:
     alone = score(*rows([1] * 8), seed=0)
     assert alone["model"]["em5"] == {"mean": 0.625, "low": 0.625, "high": 0.625}
     assert score(*rows([1, 1, 3, 5, 7, 9, 11, 13]), seed=4) == score(*rows([1, 1, 3, 5, 7, 9, 11, 13]), seed=4)
-
-
-def test_an_interval_of_many_games_is_that_of_theory() -> None:
-    rng = np.random.default_rng(0)
-    games = np.repeat(np.arange(200), 5)
-    values = np.repeat(rng.random(200) < 0.3, 5).astype(float)  # rows of a game are all alike: 200 draws, not 1000
-    interval = mean_over_games(values, games, np.random.default_rng(1))
-    assert interval["mean"] == values.mean()
-    error = 1.96 * np.sqrt(values.mean() * (1 - values.mean()) / 200)
-    assert interval["high"] - interval["mean"] == pytest.approx(error, rel=0.15)
 
 
 def test_beside_the_true_outcomes_of_redrawn_branches() -> None:

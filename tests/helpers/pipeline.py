@@ -13,29 +13,35 @@ from nethack_pipe.artifacts import hashes
 from nethack_pipe.params import read_yaml
 from tests.helpers.toy import ROOT, Toy, output_of
 
-STAGES = {"rollouts", "counterfactuals", "pretrain", "sft", "appo", "evaluate"}
+STAGES = {"rollouts", "counterfactuals", "pretrain", "sft", "appo", "baselines", "evaluate"}
 
 _STEPS = {"max_seq_length": 128, "max_steps": 6, "batch_size": 4, "logging_steps": 2, "eval_steps": 6, "save_steps": 6}
 TINY: dict[str, dict[str, Any]] = {
     "rollouts": {"num_games": 6, "num_held_out_games": 2, "max_steps": 25},
     "counterfactuals": {
-        "num_games": 4, "num_held_out_games": 2, "moments_per_game": 1, "horizon": 3, "samples": 1,
+        "num_games": 4, "num_held_out_games": 2, "horizon": 3, "samples": 2,
+        "moments_per_game": {"survival": 1, "descent": 1, "combat": 1, "pickup": 1, "threat": 1},
     },
     "pretrain": _STEPS | {
         "vocab_size": 512, "hidden_size": 16, "feed_forward_size": 32, "num_layers": 1, "num_heads": 2,
         "held_out_examples": 8,
     },
     "sft": _STEPS | {"lora_rank": 2, "held_out_examples": 8},
-    # 4 games of 16 actions; 12 iterations in three segments.
+    # 4 games of at most 16 actions; 12 iterations in three segments.
     "appo": {
-        "env_max_episode_steps": 16, "train_for_env_steps": 768, "segment_env_steps": 256, "num_workers": 1,
-        "num_envs_per_worker": 4, "rollout": 16, "recurrence": 16, "batch_size": 64, "num_batches_per_epoch": 1,
-        "num_epochs": 1, "encoder_mlp_layers": [16], "rnn_size": 16,
+        "env_min_episode_steps": 8, "env_max_episode_steps": 16, "train_for_env_steps": 768, "segment_env_steps": 256,
+        "num_workers": 1, "num_envs_per_worker": 4, "rollout": 16, "batch_size": 64, "num_batches_per_epoch": 1,
+        "num_epochs": 1, "encoder_mlp_layers": [16],
     },
-    "evaluate": {
-        "num_games": 2, "max_steps": 8, "policies": ["random", "task_greedy", "appo"], "tasks": ["explore"],
-        "open_loop_examples": 8, "prediction_batch_size": 8,
+    "baselines": {
+        "num_games": 2, "num_moments": 1, "moment_search_steps": 60, "horizons": [4, 8], "tasks": ["explore", "combat"],
+        "policies": {
+            "random": 1.0, "wall_avoidance": 0.0, "frontier": 0.0, "task_greedy": 1.0, "task_greedy_fair": 0.5,
+            "n_step_greedy": 0.5,
+        },
+        "n_step_horizon": 2, "n_step_samples": 1, "world_games": 1, "world_max_steps": 20,
     },
+    "evaluate": {"policy_samples": 2, "open_loop_examples": 8, "prediction_batch_size": 8},
 }  # fmt: skip
 
 

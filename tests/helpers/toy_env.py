@@ -10,14 +10,16 @@ import gymnasium
 import numpy as np
 
 OBSERVATION_SIZE, NUM_ACTIONS = 106, 13
+SKILLS = slice(40, 45)  # where the observation has its skill's one-hot
 SEED_MODULUS = 1 << 20  # what a float32 statistic of an episode can tell of its seed
 
 
 class ToyEnv(gymnasium.Env):
     """The observation names the right action and a random part of the actions is forbidden; +1 for the right one.
 
-    An episode is 16 steps, or 8 where bit 1 of the seed is set. `trouble` happens at step 5 of every game whose seed is
-    a multiple of 16: "raise", "die" (SIGKILL), "exit" or "hang"; "construct" raises at once. A forbidden action raises.
+    An episode is 16 steps, or 8 where bit 1 of the seed is set; its skill is the seed's remainder by 5. `trouble`
+    happens at step 5 of every game whose seed is a multiple of 16: "raise", "die" (SIGKILL), "exit" or "hang";
+    "construct" raises at once. A forbidden action raises.
     """
 
     def __init__(self, trouble: str = "") -> None:
@@ -66,6 +68,7 @@ class ToyEnv(gymnasium.Env):
         obs = np.zeros(OBSERVATION_SIZE, np.float32)
         obs[self.right] = 1
         obs[20:30] = self.random.random(10, dtype=np.float32)
+        obs[SKILLS.start + self.seed % 5] = 1
         return {"obs": obs, "action_mask": self.mask.copy()}
 
     def _trouble(self) -> None:

@@ -1,6 +1,7 @@
 """`python -m tests.helpers.toy_training FOLDER [NAME=VALUE ...]`: a small training on ToyEnv, as a program of its own.
 
-Values are JSON. Sample Factory's options by their names; also frames, segment, seed, processes, trouble.
+Values are JSON. Sample Factory's options by their names; also frames, segment, seed, processes, trouble,
+shared_encoder, normalize_per_skill, linear_decay.
 The last line it prints is the SHA-256 of the trained weights.
 """
 
@@ -35,9 +36,10 @@ OPTIONS: dict[str, Any] = {
 def train(folder: Path, **changes: Any) -> Any:
     """The `Trained` of a small training in `folder`."""
     from nethack_pipe.appo import runner
-    from tests.helpers.toy_env import ToyEnv
+    from tests.helpers.toy_env import SKILLS, ToyEnv
 
-    own = {"frames": 1024, "segment": 512, "seed": 7, "processes": 1, "trouble": "", "linear_decay": True}
+    own = {"frames": 1024, "segment": 512, "seed": 7, "processes": 1, "trouble": ""}
+    own |= {"shared_encoder": True, "normalize_per_skill": True, "linear_decay": True}
     own |= {name: changes.pop(name) for name in list(changes) if name in own}
     return runner.train(
         partial(ToyEnv, own["trouble"]),
@@ -45,18 +47,27 @@ def train(folder: Path, **changes: Any) -> Any:
         seed=own["seed"],
         train_for_env_steps=own["frames"],
         segment_env_steps=own["segment"],
+        skills=SKILLS,
+        shared_encoder=own["shared_encoder"],
+        normalize_per_skill=own["normalize_per_skill"],
         linear_decay=own["linear_decay"],
         scratch=folder,
         num_processes=own["processes"],
     )
 
 
-def digest(trained: Any) -> str:
-    """SHA-256 over all weights and all rows."""
-    hashed = hashlib.sha256(json.dumps(trained.rows, sort_keys=True).encode())
+def digest_of_weights(trained: Any) -> str:
+    """SHA-256 over all weights."""
+    hashed = hashlib.sha256()
     for name in sorted(trained.weights):
         hashed.update(name.encode() + trained.weights[name].numpy().tobytes())
     return hashed.hexdigest()
+
+
+def digest(trained: Any) -> str:
+    """SHA-256 over all weights and all rows."""
+    rows = json.dumps(trained.rows, sort_keys=True)
+    return hashlib.sha256((rows + digest_of_weights(trained)).encode()).hexdigest()
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from nethack_pipe.game.actions import ACTION_SETS
-from nethack_pipe.perception import features
+from nethack_pipe.perception.observation import PARTS, ObservationSpec, Observer
 from nethack_pipe.policies.scripted import Frontier
 from nethack_pipe.tasks import rewards
 from nethack_pipe.tasks.env import EnvConfig, SkillEnv
-from nethack_pipe.tasks.skills import ALLOWED, SKILLS
+from nethack_pipe.tasks.skills import ALLOWED, SKILLS, SkillMask
 
 
 @pytest.fixture
@@ -45,14 +45,18 @@ def play(env: SkillEnv, steps: int, seed: int = 0):
             return
 
 
-@pytest.mark.parametrize("actions", ["reference", "compass"])
-def test_gymnasium_finds_nothing_to_complain_of(make, actions):
-    env = make(actions=actions)
+@pytest.mark.parametrize(
+    ("actions", "observation", "parts"), [("reference", "reference", ()), ("compass", "rich", PARTS)]
+)
+def test_gymnasium_finds_nothing_to_complain_of(make, actions, observation, parts):
+    env = make(actions=actions, observation=observation, observation_parts=parts)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(env, skip_render_check=True)
     assert env.action_space.n == len(ACTION_SETS[actions])
-    assert env.observation_space["obs"].shape == (features.size(len(ACTION_SETS[actions])),)
+    size = ObservationSpec(observation, parts, ACTION_SETS[actions]).size
+    assert env.observation_space["obs"].shape == (size,)
+    assert size == 106 if observation == "reference" else size > 2000
 
 
 def test_it_renders_the_map(make):
@@ -108,21 +112,23 @@ def test_without_a_seed_the_games_follow_the_environments_own_generator(make):
 
 @pytest.mark.parametrize("scheduler", ["rule_based", "random", "round_robin"])
 def test_masks_are_never_empty_and_observations_lie_in_their_space(make, scheduler):
-    env = make(actions="compass", skill_scheduler=scheduler, env_max_episode_steps=150)
+    env = make(skill_scheduler=scheduler, env_min_episode_steps=150, env_max_episode_steps=150)
     names = env.action_names
+    observer = Observer(env.observation_spec)
     skills = set()
     for seed in range(3):
         observation, info = env.reset(seed=seed)
+        observer.reset()
         assert env.observation_space.contains(observation) and info == {"skill": "explore"}
         for observation, reward, _, _, _ in play(env, 150, seed):
             mask = observation["action_mask"]
             assert env.observation_space.contains(observation) and isinstance(reward, float)
             allowed = {name for name, legal in zip(names, mask, strict=True) if legal}
             assert {"wait", "search"} <= allowed <= ALLOWED[env.skill] & set(env.playthrough.legal)
-            assert allowed == ALLOWED[env.skill] & set(env.playthrough.legal)
-            assert np.array_equal(observation["obs"][-len(names) :], mask)
-            one_hot = observation["obs"][88:93]
-            assert one_hot[SKILLS.index(env.skill)] == 1 and one_hot.sum() == 1
+            assert np.array_equal(mask, SkillMask(env.skill, names).of(env.playthrough))
+            scene, memory, skill = env.playthrough.scene, env.playthrough.memory, SKILLS.index(env.skill)
+            assert np.array_equal(observation["obs"], observer.observe(scene, memory, skill, mask))
+            assert observation["obs"][env.observation_spec.skill].tolist() == [i == skill for i in range(5)]
             skills.add(env.skill)
     assert len(skills) >= 3
 
@@ -155,6 +161,30 @@ def test_a_skill_lasts_eight_steps_and_is_the_one_that_is_paid(make):
     assert "explore" in skills
 
 
+def test_per_episode_a_game_plays_one_skill_and_all_get_their_turn(make):
+    env, again = (make(skill_scheduler="per_episode", env_min_episode_steps=9, env_max_episode_steps=9) for _ in "ab")
+    skills = []
+    for seed in range(0, 80, 2):
+        info = env.reset(seed=seed)[1]
+        assert again.reset(seed=seed)[1] == info
+        skills.append(info["skill"])
+        if seed < 20:  # beyond the eight steps after which the other schedulers choose anew
+            steps = list(play(env, 9))
+            assert {step[4]["skill"] for step in steps} == {skills[-1]}
+            assert steps[-1][4]["episode_extra_stats"][f"skill_{skills[-1]}"] == 1.0
+    assert set(skills) == set(SKILLS)
+
+
+def test_the_shares_of_skills_are_told_at_the_end(make):
+    env = make(skill_scheduler="round_robin", enabled_skills=("explore", "resource"), active_skill_bootstrap="resource",
+               env_min_episode_steps=12, env_max_episode_steps=12)  # fmt: skip
+    env.reset(seed=4)
+    steps = list(play(env, 12))
+    stats = steps[-1][4]["episode_extra_stats"]
+    assert stats["skill_resource"] == sum(step[4]["skill"] == "resource" for step in steps) / 12 < 1
+    assert stats["skill_explore"] == pytest.approx(1 - stats["skill_resource"])
+
+
 def test_one_skill_alone_stays(make):
     env = make(enabled_skills=("descend",), active_skill_bootstrap="descend")
     env.reset(seed=4)
@@ -165,7 +195,7 @@ def test_one_skill_alone_stays(make):
 
 
 def test_an_episode_is_truncated_and_only_its_last_step_sums_up(make):
-    env = make(env_max_episode_steps=25)
+    env = make(env_min_episode_steps=25, env_max_episode_steps=25)
     for seed in (4, 5):
         env.reset(seed=seed)
         steps = list(play(env, 100))
@@ -178,6 +208,20 @@ def test_an_episode_is_truncated_and_only_its_last_step_sums_up(make):
         assert stats["task_reward"] == pytest.approx(sum(step[4]["task_reward"] for step in steps))
         assert stats["unique_tiles"] == env.playthrough.memory.unique_tiles >= 10
         assert not any("death" in term for term in stats)  # to run out of steps is not to die
+
+
+def test_lengths_are_the_seeds_and_even_in_their_logarithm(make):
+    env = make(env_min_episode_steps=100, env_max_episode_steps=1000)
+    lengths = [env._length_of(seed) for seed in range(4000)]
+    assert min(lengths) == 100 and 980 <= max(lengths) <= 1000
+    for low, high in ((100, 178), (178, 316), (316, 562), (562, 1001)):  # quarters of the logarithm
+        assert sum(low <= length < high for length in lengths) / 4000 == pytest.approx(0.25, abs=0.03)
+    env = make(env_min_episode_steps=3, env_max_episode_steps=6)
+    played = set()
+    for seed in range(12):
+        env.reset(seed=seed)
+        played.add(len(list(play(env, 10))))
+    assert played == {3, 4, 5, 6} == {env._length_of(seed) for seed in range(12)}
 
 
 def fall(env: SkillEnv) -> list:
@@ -202,7 +246,8 @@ def test_death_terminates_and_the_last_living_moment_is_reported(make):
     assert env.observation_space.contains(steps[-1][0])
 
     # A death in the very last step allowed is a death.
-    env = make(actions="compass", enabled_skills=("explore",), env_max_episode_steps=len(steps))
+    length = len(steps)
+    env = make(enabled_skills=("explore",), env_min_episode_steps=length, env_max_episode_steps=length)
     env.reset(seed=3)
     assert fall(env)[-1][2:4] == (True, False)
     # The next episode starts anew.

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from nethack_pipe.game.actions import ACTION_SETS
-from nethack_pipe.tasks.skills import ALLOWED, SKILLS, Scheduler, can_start, should_stop
-from tests.helpers.scenes import Story
+from nethack_pipe.game.actions import ACTION_SETS, DIRECTIONS
+from nethack_pipe.tasks.skills import ALLOWED, SKILLS, Scheduler, SkillMask, can_start, should_stop
+from tests.helpers.scenes import Story, playing
 
 QUIET = "|.....@.......|"
 FOE = "|.n...@.......|"
@@ -99,8 +99,57 @@ def test_random_draws_evenly_and_the_same_from_the_same_seed():
     assert set(Counter(draw(3))) == set(SKILLS) and min(Counter(draw(3)).values()) > 70
 
 
+def test_per_episode_keeps_what_the_seed_drew_whatever_happens():
+    scheduler = Scheduler("per_episode", ("combat", "descend"))
+    drawn = []
+    for seed in range(200):
+        scheduler.reset(seed)
+        drawn.append(scheduler.first("combat"))
+        assert {scheduler.next(scene(FOE)), scheduler.next(on_stairs()), scheduler.first("combat")} == {drawn[-1]}
+    assert 70 < Counter(drawn)["descend"] < 130
+    assert Scheduler("rule_based", SKILLS).first("survive") == "survive"
+
+
+def test_per_episode_skills_are_drawn_by_their_shares():
+    scheduler = Scheduler("per_episode", ("explore", "descend"), {"explore": 1.0, "descend": 3.0, "combat": 9.0})
+    drawn = Counter()
+    for seed in range(1000):
+        scheduler.reset(seed)
+        drawn[scheduler.first("explore")] += 1
+    assert set(drawn) == {"explore", "descend"} and 700 < drawn["descend"] < 800
+
+
 def test_every_skill_allows_walking_and_waiting_and_nothing_unknown():
     for allowed in ALLOWED.values():
         assert {"north", "south", "east", "west", "wait", "search"} <= allowed <= set(ACTION_SETS["compass"])
     assert "pickup" in ALLOWED["resource"] and "down" in ALLOWED["descend"] and "kick" in ALLOWED["combat"]
     assert not ALLOWED["combat"] & {"pickup", "eat", "drink", "drop"}
+
+
+@pytest.mark.parametrize(
+    ("painting", "moves"),
+    [
+        ("   \n#@#\n   ", {"east", "west"}),  # what is beside the hero and not seen is rock
+        ("|.#\n|@ \n|--", {"north", "northeast"}),
+        ("   \n @ \n   ", set(DIRECTIONS)),  # who sees nothing at all may try
+    ],
+)
+def test_a_skill_chooses_from_its_own_legal_actions_without_steps_into_the_unknown(painting, moves):
+    _, game = playing(painting, ACTION_SETS["compass"])
+    for skill in SKILLS:
+        mask = SkillMask(skill, game.actions).of(game)
+        chosen = {name for name, allowed in zip(game.actions, mask, strict=True) if allowed}
+        assert chosen == moves | {"wait", "search"}
+
+
+def test_what_is_legal_but_not_the_skills_own_is_left_out():
+    _, game = playing("+..\n.@.\n...", ACTION_SETS["compass"])
+    assert "open" in game.legal and "kick" in game.legal
+    chosen = {
+        skill: {
+            name for name, allowed in zip(game.actions, SkillMask(skill, game.actions).of(game), strict=True) if allowed
+        }
+        for skill in SKILLS
+    }
+    assert {skill for skill in SKILLS if "open" in chosen[skill]} == {"explore", "descend", "resource"}
+    assert {skill for skill in SKILLS if "kick" in chosen[skill]} == {"explore", "combat", "descend", "resource"}

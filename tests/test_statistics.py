@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nethack_pipe.evaluation.statistics import mean_interval, paired_difference
+from nethack_pipe.statistics import mean_interval, paired_difference
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -23,6 +23,24 @@ def test_two_values():
 def test_one_success_in_eight():
     # The mean of a resample is Binomial(8, 1/8) / 8: P(X = 0) = 0.34, P(X <= 2) = 0.933, P(X <= 3) = 0.988.
     assert mean_interval([0] * 7 + [8], rng()) == {"mean": 1.0, "low": 0.0, "high": 3.0}
+
+
+def test_whole_games_are_redrawn():
+    # Game 1 has the mean 3/4, game 3 the mean 1/2: re-drawing two games gives 1/2, 5/8 or 3/4.
+    right = [1, 1, 1, 0, 1, 1, 0, 0]
+    assert mean_interval(right, rng(), [1, 1, 1, 1, 3, 3, 3, 3]) == {"mean": 0.625, "low": 0.5, "high": 0.75}
+    assert mean_interval(right, rng(), [1] * 8) == {"mean": 0.625, "low": 0.625, "high": 0.625}
+    # Longer games weigh more, in the mean and in its interval.
+    assert mean_interval([1, 0, 0, 0], rng(), [1, 3, 3, 3]) == {"mean": 0.25, "low": 0.0, "high": 1.0}
+
+
+def test_an_interval_of_many_games_is_that_of_theory():
+    games = np.repeat(np.arange(200), 5)
+    values = np.repeat(rng(0).random(200) < 0.3, 5).astype(float)  # rows of a game are all alike: 200 draws, not 1000
+    interval = mean_interval(values, rng(1), games)
+    assert interval["mean"] == values.mean()
+    error = 1.96 * np.sqrt(values.mean() * (1 - values.mean()) / 200)
+    assert interval["high"] - interval["mean"] == pytest.approx(error, rel=0.15)
 
 
 def test_nothing_has_no_mean():
