@@ -10,7 +10,11 @@ from nethack_pipe.params import read_yaml
 
 FIGURES = 12  # shown of each stage; `dvc metrics show` has all
 # Of a stage with very many figures, those that say most come first.
-HEADLINES = {"evaluate": re.compile(r"\.(appo|task_greedy)\.task_reward\.mean$|^open_loop\.model\.em[56]\.mean$")}
+HEADLINES = {
+    "counterfactuals": re.compile(r"^train\.(moments|rows|branches|preference_pairs|one_step_choice_is_surely_worse)"),
+    "baselines": re.compile(r"\.task_reward\.mean$"),
+    "evaluate": re.compile(r"\.(appo|task_greedy)\.task_reward\.mean$|^open_loop\.model\.em[56]\.mean$"),
+}
 
 
 def figures(values: Any, name: str = "") -> Iterator[tuple[str, Any]]:
