@@ -30,6 +30,9 @@ from nethack_pipe.params import ParamError, Section
 SCRATCH_DAYS = 14  # how long the scratch of an unfinished run is kept
 
 
+CODE = (".py", ".c", ".j2")  # how dependencies end that are code, not data
+
+
 class StageError(Exception):
     """Something the user can put right; shown without a traceback."""
 
@@ -142,7 +145,7 @@ class Stage:
         missing = [path for path in self._outs if path not in self._outputs or not self._outputs[path].exists()]
         if missing:
             raise StageError(f"dvc.yaml: {self.name}: {', '.join(missing)} declared but not written")
-        inputs = {dep: artifacts.digest(files) for dep, files in self._files.items() if not dep.endswith(".py")}
+        inputs = {dep: artifacts.digest(files) for dep, files in self._files.items() if not dep.endswith(CODE)}
         sections = {name: values.model_dump(mode="json") for name, values in self.params.items()}
         for partial in self._outputs.values():
             if partial.is_dir():
@@ -213,7 +216,7 @@ def _run(name: str, models: Mapping[str, type[Section]], main: Callable[[Stage],
     except Changed as error:
         print(error, file=sys.stderr)
         return 3
-    except (StageError, guard.Locked) as error:
+    except (StageError, guard.Locked, artifacts.DiskFull) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:

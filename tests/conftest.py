@@ -1,11 +1,16 @@
 """Shared by the tests of the stage runner and of DVC's traps."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.toy import Toy
+
+# A shell that starts the tests in the background has them, and so every process they start, ignore Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from nethack_pipe.params import read_yaml
+from nethack_pipe.stage import CODE
 
 ROOT = Path(__file__).parents[1]
 STAGES: dict[str, dict[str, Any]] = read_yaml(ROOT / "dvc.yaml")["stages"]
@@ -38,7 +39,7 @@ def test_the_same_stages(lock: dict[str, dict[str, Any]]) -> None:
 def test_code(lock: dict[str, dict[str, Any]], name: str) -> None:
     deps = recorded(lock[name]["deps"])
     assert sorted(deps) == sorted(STAGES[name]["deps"]), HINT
-    code = {path: value for path, value in deps.items() if path.endswith(".py")}
+    code = {path: value for path, value in deps.items() if path.endswith(CODE)}
     assert code == {path: md5(ROOT / path) for path in code}, HINT
 
 
@@ -53,7 +54,7 @@ def test_parameters(lock: dict[str, dict[str, Any]], name: str) -> None:
 @pytest.mark.parametrize("name", STAGES)
 def test_data_is_what_the_other_stages_made(lock: dict[str, dict[str, Any]], name: str) -> None:
     made = {path: value for other in lock.values() for path, value in recorded(other["outs"]).items()}
-    read = {path: value for path, value in recorded(lock[name]["deps"]).items() if not path.endswith(".py")}
+    read = {path: value for path, value in recorded(lock[name]["deps"]).items() if not path.endswith(CODE)}
     assert read == {path: made[path] for path in read}, HINT
 
 

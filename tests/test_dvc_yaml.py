@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from nethack_pipe.params import load, read_yaml
-from tests.helpers.imports import CODE, closure
+from nethack_pipe.stage import CODE
+from tests.helpers.imports import closure
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = read_yaml(ROOT / "dvc.yaml")

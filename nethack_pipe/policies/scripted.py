@@ -1,10 +1,11 @@
 """Policies that are rules: random, wall_avoidance, frontier."""
 
+import functools
+import operator
 import random
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy import ndimage
 
 from nethack_pipe.game.actions import DIRECTIONS
 from nethack_pipe.perception import paths
@@ -16,7 +17,8 @@ OPPOSITE = {name: other for name, (y, x) in DIRECTIONS.items() for other, to in 
 KEEP_GOING = 0.8  # probability that wall_avoidance goes on in its direction while it is free
 _IS_CLOSED = np.isin(np.arange(len(Tile)), list(CLOSED))
 _IS_DOOR = np.isin(np.arange(len(Tile)), [*DOORS, Tile.DOORWAY])
-_EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=bool)
+_UNKNOWN = int(Tile.UNKNOWN)
+_DIAGONALS = frozenset(("northeast", "southwest"))
 
 
 class Random:
@@ -91,22 +93,23 @@ class Frontier:
         if self.task == "descend" and "down" in legal:
             return "down"
 
-        open_ground = level.explored & ~_IS_CLOSED[level.tiles] & ~blocked
-        diagonal = 0
-        if any(name in game.actions for name in ("northeast", "southwest")):
-            diagonal = paths.bits(open_ground & ~_IS_DOOR[level.tiles])
-        passable = paths.bits(open_ground)
         moves = tuple(name for name in legal if name in DIRECTIONS)
-
-        def towards(goals: np.ndarray) -> str | None:
-            found = paths.nearest(
-                passable, paths.bits(goals & ~blocked), scene.y, scene.x, diagonal=diagonal, directions=moves
-            )
-            return found[1][0] if found is not None and found[1] else None
-
         if not moves:
             return "search"
-        return towards(self._wanted(game)) or towards(self._edge(game)) or self._leave(game, towards)
+        explored, closed, doors, stuck = paths.bits_of_each(
+            [level.explored, _IS_CLOSED.take(level.tiles), _IS_DOOR.take(level.tiles), blocked]
+        )
+        passable = explored & ~closed & ~stuck
+        diagonal = passable & ~doors if not _DIAGONALS.isdisjoint(game.actions) else 0
+
+        def towards(goals: int) -> str | None:
+            if not (goals := goals & ~stuck):
+                return None
+            found = paths.nearest(passable, goals, scene.y, scene.x, diagonal=diagonal, directions=moves)
+            return found[1][0] if found is not None and found[1] else None
+
+        ground = explored & ~closed
+        return towards(self._wanted(game)) or towards(self._edge(game, ground)) or self._leave(game, towards)
 
     def _note_bump(self, game: Playthrough, blocked: np.ndarray) -> None:
         """A step that led nowhere is not tried again: a locked door, a boulder that is stuck, solid rock.
@@ -121,27 +124,25 @@ class Frontier:
             if 0 <= y < blocked.shape[0] and 0 <= x < blocked.shape[1]:
                 blocked[y, x] = True
 
-    def _wanted(self, game: Playthrough) -> np.ndarray:
+    def _wanted(self, game: Playthrough) -> int:
         level, scene = game.memory.level, game.scene
-        goals = np.zeros(level.tiles.shape, dtype=bool)
         match self.task:
             case "combat":
-                goals.flat[scene.hostiles] = True
+                cells = (paths.bit(*divmod(cell, paths.WIDTH)) for cell in scene.hostiles.tolist())
+                return functools.reduce(operator.or_, cells, 0)
             case "descend":
-                goals |= level.tiles == Tile.STAIRS_DOWN
+                return paths.bits(level.tiles == Tile.STAIRS_DOWN)
             case "resource":
-                goals |= level.lying & (level.visits == 0)
-            case "explore" | "survive":
-                pass
-        return goals
+                return paths.bits(level.lying & (level.visits == 0))
+        return 0
 
-    def _edge(self, game: Playthrough) -> np.ndarray:
-        """Ground never stood on that has something unknown beside it."""
+    def _edge(self, game: Playthrough, ground: int) -> int:
+        """`ground` never stood on that has something unknown beside it."""
         level = game.memory.level
-        unknown = ndimage.binary_dilation(level.tiles == Tile.UNKNOWN, structure=_EIGHT_NEIGHBOURS)
-        return level.explored & (level.visits == 0) & unknown & ~_IS_CLOSED[level.tiles]
+        unknown, visited = paths.bits_of_each([level.tiles == _UNKNOWN, level.visits])
+        return ground & ~visited & (unknown | paths.orthogonal(unknown) | paths.slanted(unknown))
 
-    def _leave(self, game: Playthrough, towards: Callable[[np.ndarray], str | None]) -> str:
+    def _leave(self, game: Playthrough, towards: Callable[[int], str | None]) -> str:
         if "down" in game.legal:
             return "down"
-        return towards(game.memory.level.tiles == Tile.STAIRS_DOWN) or "search"
+        return towards(paths.bits(game.memory.level.tiles == Tile.STAIRS_DOWN)) or "search"

@@ -8,7 +8,6 @@ import os
 import pickle
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -41,7 +40,7 @@ from tests.helpers.games import (
     tour,
 )
 from tests.helpers.key_games import DIGGER, EnvironmentGame, KeyGame, Plan, branched, main_line, start
-from tests.helpers.savestate_process import ALL_KEYS, answer, begin, branches_and_probes, crowded, plans
+from tests.helpers.savestate_process import ALL_KEYS, Process, branches_and_probes, crowded, plans
 
 PLANS = [
     Plan(1),
@@ -57,12 +56,11 @@ PLANS = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def reference() -> Iterator[subprocess.Popen]:
+def reference() -> Iterator[Process]:
     """The replays, which run beside the other tests."""
-    process = begin("replays", plans(PLANS), NETHACK_PIPE_BRANCHING="fork")
+    process = Process("replays", plans(PLANS), NETHACK_PIPE_BRANCHING="fork")
     yield process
-    process.kill()
-    process.communicate()
+    process.end()
 
 
 def by_savestate(*, wizard: bool = False, **arguments: object) -> Game:
@@ -261,6 +259,20 @@ def test_the_same_keys_lead_to_the_same_memory_whatever_was_in_between() -> None
             assert np.sum(found != expected) <= 20
 
 
+def test_what_is_worn_is_looked_up_again_after_going_back() -> None:
+    """Not verbose, so that nothing is said about the drop that moves worn things to other places of the inventory."""
+    options = [*nethack.NETHACKOPTIONS, "!verbose"]
+    arguments: Any = {"character": "sam-hum-law-mal", "options": options}
+    with by_savestate(**arguments) as game, by_fork(**arguments) as plain:
+        for one in (game, plain):
+            one.reset(1)
+        branch, expected = (one.branch(lambda game: digest(game.step("drop:c"))) for one in (game, plain))
+        assert branch == expected
+        worn = game.last.observation["inv_worn"].tolist()
+        assert digest(game.step("drop:c")) == digest(plain.step("drop:c")) == branch
+        assert game.last.text == "" and game.last.observation["inv_worn"].tolist() != worn
+
+
 def test_reseeded_branches_equal_reseeded_replays_also_on_new_levels() -> None:
     def reseeded(game: Game, seed: int) -> list[str]:
         game.reseed(seed)
@@ -434,6 +446,10 @@ def test_thousands_of_loads_and_hundreds_of_deaths_leave_nothing(temporary: Path
                 before = held(game)
             passing = game.save()
             game.load(passing if number % 2 else state)
+            if number % 100 == 0:
+                del passing
+                several = [game.save() for _ in range(6)]
+                several.clear()
         assert_no_more(held(game), before)
         for number in range(350):
             if number == 50:
@@ -567,11 +583,11 @@ def test_a_forked_process_branches_its_copy_and_leaves_the_game_alone() -> None:
 
 
 def test_a_full_arena_only_means_that_games_are_branched_by_fork() -> None:
-    small, tiny = begin("small_arena"), begin("tiny_arena")
+    small, tiny = Process("small_arena"), Process("tiny_arena")
     with by_fork(wizard=True) as game:
         expected = crowded(game, lambda game: None)
         after = digest(game.step("search"))
-    found = answer(small)
+    found = small.answer()
     # After reset; after the two branches that need more than there is; no more; after the next reset.
     assert found["can be saved"] == [True, True, True, False, True, False, True]
     assert found["digests"][: len(expected)] == expected
@@ -583,7 +599,7 @@ def test_a_full_arena_only_means_that_games_are_branched_by_fork() -> None:
         "game 1: the game cannot be saved: NetHack needs more memory than the arena has; it is branched by fork"
     }
     assert {kind for _, kind in found["warnings"]} == {"RuntimeWarning"}
-    found = answer(tiny)
+    found = tiny.answer()
     assert (found["digests"], found["can be saved"]) == (expected, False)
 
 
@@ -593,15 +609,15 @@ def test_without_savestates_there_is_one_warning_and_the_same_results(tmp_path: 
     other = "import importlib.metadata; importlib.metadata.version = lambda name: '1.2.0'"
     unknown = "from nethack_pipe.game.savestate import library; library._HARMLESS -= {'fcntl', 'qsort'}"
     causes = {
-        "failed with status 1": begin("fall_back", CC="/bin/false", NETHACK_PIPE_CACHE=cache),
-        "can be kept nowhere": begin("fall_back", NETHACK_PIPE_CACHE=str(tmp_path / "file" / "cache")),
-        "made for nle 1.3.0, installed is 1.2.0": begin("fall_back", first=other),
-        "it needs fcntl, qsort, which is not known": begin("fall_back", first=unknown),
+        "failed with status 1": Process("fall_back", CC="/bin/false", NETHACK_PIPE_CACHE=cache),
+        "can be kept nowhere": Process("fall_back", NETHACK_PIPE_CACHE=str(tmp_path / "file" / "cache")),
+        "made for nle 1.3.0, installed is 1.2.0": Process("fall_back", first=other),
+        "it needs fcntl, qsort, which is not known": Process("fall_back", first=unknown),
     }
     with by_fork() as game:
         expected = branches_and_probes(game, 21)
     for cause, process in causes.items():
-        found = answer(process)
+        found = process.answer()
         (warning,) = found["warnings"]
         assert warning.startswith("no savestates: ") and cause in warning and "branched by fork instead" in warning
         assert found["digests"] == expected
@@ -646,6 +662,8 @@ def test_nothing_is_written_to_the_games_folder() -> None:
         assert tour(game, 1, levels) == tour(plain, 1, levels)
         assert len(files(plain)) > len(new)
         assert everything(folder) == new
+        # What NetHack gives back is used again.
+        assert game.save().savestate.nbytes < 900_000
         game.branch(lambda game: (go_to_level(game, 3), give_up(game).done))
         assert digest(give_up(game)) == digest(give_up(plain))
         assert everything(folder) == new
@@ -683,9 +701,8 @@ def test_deleted_and_half_written_files_go_back() -> None:
 
 
 def test_a_killed_game_leaves_its_empty_folder(tmp_path: Path) -> None:
-    process = begin("be_killed", TMPDIR=str(tmp_path))
-    process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL
+    process = Process("be_killed", TMPDIR=str(tmp_path))
+    assert process.wait() == -signal.SIGKILL
     (folder,) = tmp_path.iterdir()
     left = {path.name: path.lstat().st_size for path in folder.iterdir() if not path.is_symlink() and path.is_file()}
     assert left == {"logfile": 0, "perm": 0, "record": 0, "xlogfile": 0}
@@ -737,14 +754,14 @@ def test_the_save_command_in_a_branch_does_no_harm() -> None:
 # -- Key by key: last, the replays take their time --------------------------------------------------------------------
 
 
-def test_every_branch_equals_its_replay_in_a_process_without_savestates(reference: subprocess.Popen) -> None:
+def test_every_branch_equals_its_replay_in_a_process_without_savestates(reference: Process) -> None:
     found = {}
     for plan in PLANS:
         with patched():
             game = start(plan)
         found[str(plan)] = branched(game)
         game.close()
-    replays = answer(reference)
+    replays = reference.answer()
     assert replays.keys() == found.keys()
     for plan in PLANS:
         name = str(plan)

@@ -2,7 +2,7 @@
 
     NETHACK_PIPE_LONG=1 python -m pytest -s tests/game/test_savestate_long.py
 
-takes about five minutes on two cores and says how much it compared. NETHACK_PIPE_LONG=3 plays three times as many
+takes two to five minutes on two cores and says how much it compared. NETHACK_PIPE_LONG=3 plays three times as many
 games; the first ones are always the same. What fails is told by the plan's name, which begins with the kind of game
 and ends with its seed, and by the numbers of its branches.
 """
@@ -13,7 +13,7 @@ import pytest
 
 from nethack_pipe.game.savestate.saver import patched
 from tests.helpers.key_games import DIGGER, Plan, branched, start
-from tests.helpers.savestate_process import answer, begin, plans
+from tests.helpers.savestate_process import Process, plans
 
 ROUNDS = int(os.environ.get("NETHACK_PIPE_LONG", "0"))
 KINDS = (
@@ -30,7 +30,7 @@ KINDS = (
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not ROUNDS, reason="set NETHACK_PIPE_LONG=1 to run it: it takes five minutes")
+@pytest.mark.skipif(not ROUNDS, reason="set NETHACK_PIPE_LONG=1 to run it: it takes minutes")
 def test_thousands_of_branches_equal_their_replays() -> None:
     chosen = [
         Plan(1000 * round + 10 * seed + kind.seed, kind.role, kind.wizard, kind.lgen, kind.env, kind.limits, 300, 60)
@@ -39,16 +39,16 @@ def test_thousands_of_branches_equal_their_replays() -> None:
         for kind in KINDS
     ]
     # The second process begins when this one has made its own branches.
-    reference = [begin("replays", plans(chosen[::2]), NETHACK_PIPE_BRANCHING="fork")]
+    references = [Process("replays", plans(chosen[::2]), NETHACK_PIPE_BRANCHING="fork")]
     found = {}
     for plan in chosen:
         with patched():
             game = start(plan)
         found[str(plan)] = branched(game)
         game.close()
-    reference.append(begin("replays", plans(chosen[1::2]), NETHACK_PIPE_BRANCHING="fork"))
+    references.append(Process("replays", plans(chosen[1::2]), NETHACK_PIPE_BRANCHING="fork"))
 
-    replays = answer(reference[0]) | answer(reference[1])
+    replays = references[0].answer() | references[1].answer()
     different = []
     for name, result in found.items():
         main, digests = replays[name]

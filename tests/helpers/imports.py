@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGES = ("nethack_pipe", "stages")
-CODE = (".py", ".c", ".j2")
 
 
 def closure(root: Path, module: str) -> list[str]:
@@ -58,7 +57,7 @@ def _other_code(root: Path, path: Path) -> Iterator[Path]:
         match node:
             case ast.Call(func=ast.Attribute(attr="library"), args=[ast.Constant(value=str(name))]):
                 yield root / "nethack_pipe" / "native" / f"{name}.c"
-            case ast.Constant(value=str(name)) if name.endswith(".j2"):
+            case ast.Constant(value=str(name)) if name.endswith(".j2") and path.with_name(name).is_file():
                 yield path.with_name(name)
 
 

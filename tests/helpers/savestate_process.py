@@ -1,4 +1,4 @@
-"""Processes for the tests of savestates: `begin` starts one of COMMANDS, `answer` reads what it says."""
+"""Processes for the tests of savestates."""
 
 import dataclasses
 import json
@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,24 +23,39 @@ ROOT = Path(__file__).resolve().parents[2]
 ALL_KEYS = tuple(nethack.OBSERVATION_DESC)
 
 
-def begin(command: str, *arguments: str, first: str = "", **environment: str) -> subprocess.Popen:
-    """Start `command`, after the Python statements `first`."""
-    code = f"{first}\nfrom tests.helpers.savestate_process import main; main()"
-    return subprocess.Popen(
-        [sys.executable, "-c", code, command, *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+class Process:
+    """One of COMMANDS with its arguments, in a process of its own, after the Python statements `first`."""
 
+    def __init__(self, command: str, *arguments: str, first: str = "", **environment: str) -> None:
+        code = f"{first}\nfrom tests.helpers.savestate_process import main; main()"
+        self._errors = tempfile.TemporaryFile("w+")  # not a pipe, which may fill up before it is read
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code, command, *arguments],
+            env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
 
-def answer(process: subprocess.Popen) -> dict:
-    """The JSON that a process prints."""
-    out, error = process.communicate(timeout=1200)
-    assert process.returncode == 0, error
-    return json.loads(out)
+    def answer(self) -> dict:
+        """The JSON that it prints."""
+        out, _ = self._process.communicate(timeout=1200)
+        assert self._process.returncode == 0, f"it ended with {self._process.returncode}: {self._said()}"
+        return json.loads(out)
+
+    def wait(self) -> int:
+        self._process.communicate(timeout=60)
+        return self._process.returncode
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._errors.close()
+
+    def _said(self) -> str:
+        self._errors.seek(0)
+        return self._errors.read()[-3000:]
 
 
 def plans(chosen: list[Plan]) -> str:
