@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, get_args
@@ -26,6 +27,8 @@ from nethack_pipe.tasks.skills import TASKS
 from stages.counterfactuals import CounterfactualsParams, MomentQuotas
 from tests.helpers import branches
 from tests.helpers.branches import PARAMS, made, run_stage, workers, write_world
+from tests.helpers.chunks import wait_for
+from tests.helpers.dask import Dask
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -75,9 +78,32 @@ def test_what_the_stage_makes(world: Path) -> None:
             assert pair["prompt"].startswith(better["state_text"]) and f"task: {pair['task']}\n" in pair["prompt"]
 
 
-def test_one_worker_gives_the_same_bytes(world: Path, fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with workers(monkeypatch, 1):
+@pytest.mark.parametrize("count", [1, 4])
+def test_any_number_of_workers_gives_the_same_bytes(
+    world: Path, fresh: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    with workers(monkeypatch, count):
         run_stage(fresh)
+    assert made(fresh) == made(world)
+
+
+def test_a_cluster_one_of_whose_workers_is_killed_gives_the_same_bytes(
+    world: Path, fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("nethack_pipe", "stages"):  # what all machines of a cluster see in the caller's folder
+        (fresh / package).symlink_to(REPOSITORY / package)
+    dask = Dask(tmp_path)
+    try:
+        doomed, _ = dask.start_worker(), dask.start_worker()
+        dask.wait_for_workers(2)
+        monkeypatch.setenv("NETHACK_PIPE_DASK", str(dask.file))
+        killer = threading.Thread(target=lambda: wait_for(lambda: chunks(fresh)) and doomed.kill())
+        killer.start()
+        run_stage(fresh)
+        killer.join()
+        assert doomed.wait(10) == -signal.SIGKILL
+    finally:
+        dask.stop()
     assert made(fresh) == made(world)
 
 

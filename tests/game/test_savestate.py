@@ -605,14 +605,19 @@ def test_a_full_arena_only_means_that_games_are_branched_by_fork() -> None:
 
 def test_without_savestates_there_is_one_warning_and_the_same_results(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    cache = str(tmp_path / "cache")
-    other = "import importlib.metadata; importlib.metadata.version = lambda name: '1.2.0'"
-    unknown = "from nethack_pipe.game.savestate import library; library._HARMLESS -= {'fcntl', 'qsort'}"
+
+    def fall_back(first: str = "", **environment: str) -> Process:
+        return Process("fall_back", first=first, NETHACK_PIPE_BRANCHING="", **environment)
+
     causes = {
-        "failed with status 1": Process("fall_back", CC="/bin/false", NETHACK_PIPE_CACHE=cache),
-        "can be kept nowhere": Process("fall_back", NETHACK_PIPE_CACHE=str(tmp_path / "file" / "cache")),
-        "made for nle 1.3.0, installed is 1.2.0": Process("fall_back", first=other),
-        "it needs fcntl, qsort, which is not known": Process("fall_back", first=unknown),
+        "failed with status 1": fall_back(CC="/bin/false", NETHACK_PIPE_CACHE=str(tmp_path / "cache")),
+        "can be kept nowhere": fall_back(NETHACK_PIPE_CACHE=str(tmp_path / "file" / "cache")),
+        "made for nle 1.3.0, installed is 1.2.0": fall_back(
+            "import importlib.metadata; importlib.metadata.version = lambda name: '1.2.0'"
+        ),
+        "it needs fcntl, qsort, which is not known": fall_back(
+            "from nethack_pipe.game.savestate import library; library._HARMLESS -= {'fcntl', 'qsort'}"
+        ),
     }
     with by_fork() as game:
         expected = branches_and_probes(game, 21)

@@ -28,7 +28,7 @@ class Process:
 
     def __init__(self, command: str, *arguments: str, first: str = "", **environment: str) -> None:
         code = f"{first}\nfrom tests.helpers.savestate_process import main; main()"
-        self._errors = tempfile.TemporaryFile("w+")  # not a pipe, which may fill up before it is read
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - a pipe may fill up before it is read
         self._process = subprocess.Popen(
             [sys.executable, "-c", code, command, *arguments],
             env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
