@@ -311,6 +311,8 @@ class Game:
         """Go back to a saved moment; its step. Raises SaveError for a state of another game, process or reset."""
         if self._saver is None:
             raise SaveError("this game is branched by fork: it has no savestates")
+        if not isinstance(state, GameState):
+            raise TypeError(f"expected a state made by Game.save, got {type(state).__name__}")
         self._saver.load(state.savestate)
         self._last, self._clock = state.step, state.clock
         self._peaceful_shown, self._worn_of = state.peaceful_shown, state.worn_of

@@ -151,6 +151,7 @@ struct instance {
     uint64_t id; /* 0: not in use */
     char *base;
     struct arena *arena;
+    size_t capacity; /* of the arena */
     uint64_t saves;
     struct stream *streams;
     struct regex *regexes;
@@ -180,7 +181,14 @@ owns_code(const struct instance *instance, const void *address)
 static int
 owns_block(const struct instance *instance, const void *block)
 {
-    return instance->id && (size_t) ((const char *) block - (const char *) instance->arena) < layout.arena;
+    return instance->id && (size_t) ((const char *) block - (const char *) instance->arena) < instance->capacity;
+}
+
+static void
+break_instance(struct instance *instance, const char *why)
+{
+    if (!instance->arena->broken)
+        instance->arena->broken = why;
 }
 
 static struct instance *
@@ -202,10 +210,16 @@ begin(const void *caller)
         instance->next = instances;
         instances = instance;
     }
+    instance->capacity = layout.arena;
     instance->arena = mmap(NULL, layout.arena, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                            -1, 0);
-    if (instance->arena == MAP_FAILED)
-        abort();
+    if (instance->arena == MAP_FAILED) { /* a limit of address space: everything comes from libc */
+        instance->capacity = ALIGNED(sizeof *instance->arena, page);
+        instance->arena = mmap(NULL, instance->capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (instance->arena == MAP_FAILED)
+            abort();
+        break_instance(instance, "no address space is left for the arena");
+    }
     instance->arena->top = ALIGNED(sizeof *instance->arena, 64);
     instance->base = info.dli_fbase;
     instance->id = ++last_id;
@@ -223,13 +237,6 @@ of_caller(const void *caller)
         if (owns_code(instance, caller))
             return recent = instance;
     return recent = begin(caller);
-}
-
-static void
-break_instance(struct instance *instance, const char *why)
-{
-    if (!instance->arena->broken)
-        instance->arena->broken = why;
 }
 
 /* -- Memory ------------------------------------------------------------------------------------------------------ */
@@ -259,7 +266,7 @@ allocate(struct instance *instance, size_t size)
     size_t rounded;
     int class;
 
-    if (size > layout.arena) {
+    if (size > instance->capacity) {
         break_instance(instance, "NetHack needs more memory than the arena has");
         return malloc(size);
     }
@@ -268,7 +275,7 @@ allocate(struct instance *instance, size_t size)
     if (block) {
         arena->free[class] = block->next_free;
     } else {
-        if (rounded + sizeof *block > layout.arena - arena->top) {
+        if (rounded + sizeof *block > instance->capacity - arena->top) {
             break_instance(instance, "NetHack needs more memory than the arena has");
             return malloc(size);
         }
@@ -1154,7 +1161,7 @@ sst_cxa_finalize(void *handle)
         regfree(&regex->regex);
         free(regex);
     }
-    munmap(instance->arena, layout.arena);
+    munmap(instance->arena, instance->capacity);
     *instance = (struct instance) { .next = instance->next };
     if (recent == instance)
         recent = NULL;
@@ -1238,6 +1245,8 @@ sst_probe(struct state *state, int count, const int32_t *keys, const struct view
 
     if (!instance)
         return ENDED;
+    if (observation(instance)->done)
+        return "the game is over";
     for (int i = 0; i < count; i++) {
         char *to = rows + i * stride;
         outcomes[i].status = press(instance, keys[i]);
@@ -1288,11 +1297,11 @@ sst_find(const char *path, uint64_t *id)
     return instance;
 }
 
-/* Memory of the caller's that belongs to the game's state. Before the first save. */
+/* Memory of the caller's that belongs to the game's state. 0, or -1: after the first save, or too many. */
 EXPORT int
 sst_add_region(struct instance *instance, char *at, size_t size)
 {
-    if (instance->num_extra == sizeof instance->extra / sizeof *instance->extra)
+    if (instance->num_regions || instance->num_extra == sizeof instance->extra / sizeof *instance->extra)
         return -1;
     instance->extra[instance->num_extra++] = (struct region) { at, size };
     return 0;

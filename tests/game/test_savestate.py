@@ -863,3 +863,58 @@ def test_truncation_inside_a_branch() -> None:
         assert 4 <= len(results) <= 6
         saver.load(state)
     game.close()
+
+
+def test_what_an_environment_collects_goes_back_with_it() -> None:
+    """NetHackScout rewards by a dictionary of what it has explored."""
+    with patched():
+        game = start(Plan(7, env="NetHackScout-v0"))
+    saver = Saver(game.game)
+    keys = main_line(game.plan)
+    game.follow(keys[:20])
+    state = saver.save()
+    first = game.follow(keys[20:60])
+    for _ in range(2):
+        saver.load(state)
+        assert game.follow(keys[20:60]) == first
+    game.close()
+
+
+def test_arrays_that_come_too_late_are_refused() -> None:
+    with patched():
+        game = start(Plan(1))
+    Saver(game.game).save()
+    with pytest.raises(SaveError, match="counts cannot become a part of this game's states"):
+        Saver(game.game, {"counts": np.zeros(8)}).save()
+    game.close()
+
+
+def test_a_game_that_is_over_cannot_be_probed() -> None:
+    with patched():
+        game = start(Plan(1))
+    game.follow([ord(key) for key in "\xf1y" + " " * 12])
+    assert game.over
+    saver = Saver(game.game)
+    with pytest.raises(SaveError, match="the game is over"):
+        saver.probe(saver.save(), [ord("s")])
+    assert game.over
+    game.close()
+
+
+def test_a_recording_that_begins_later_is_refused_too(tmp_path: Path) -> None:
+    with patched():
+        game = nethack.Nethack(ttyrec=None)
+    game.reset()
+    saver = Saver(game)
+    saver.save()
+    game.reset(str(tmp_path / "later.ttyrec3.bz2"))
+    with pytest.raises(SaveError, match="a recording cannot be taken back"):
+        saver.save()
+    game.close()
+
+
+def test_without_address_space_games_are_branched_by_fork() -> None:
+    found = Process("no_address_space").answer()
+    with by_fork() as game:
+        assert found["digests"] == branches_and_probes(game, 21)
+    assert "no address space is left for the arena; it is branched by fork" in found["warnings"][0]

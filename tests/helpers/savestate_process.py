@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -177,12 +178,24 @@ def be_killed() -> None:
     game.branch(die)
 
 
+def no_address_space() -> dict[str, object]:
+    """Games in a process that may not have 64 MiB more."""
+    library.hooks()
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * os.sysconf("SC_PAGESIZE") + (48 << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    with warnings.catch_warnings(record=True) as caught, Game(ALL_KEYS, branching="savestate") as game:
+        digests = branches_and_probes(game, 21)
+    return {"digests": digests, "warnings": [str(warning.message) for warning in caught]}
+
+
 COMMANDS: Mapping[str, Callable] = {
     "replays": replays,
     "fall_back": fall_back,
     "small_arena": small_arena,
     "tiny_arena": tiny_arena,
     "be_killed": be_killed,
+    "no_address_space": no_address_space,
 }
 
 

@@ -7,10 +7,12 @@ How long a savestate lasts: in the process that made it, until its game is reset
 and the actions since are the way.
 """
 
+import copy
 import ctypes
 import functools
 import os
 import warnings
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -89,7 +91,8 @@ class Saver:
 
     Args:
         game: an ``nle.nethack.Nethack``, or a Gymnasium environment around one: of its wrappers every attribute that
-            is a number, a text or None is saved too (step counts, flags); what else a wrapper keeps is its owner's.
+            is a number, a text, None or a plain collection is saved too (step counts, flags, what was explored);
+            what else a wrapper keeps is its owner's.
         arrays: memory beside NLE's observation arrays that belongs to the state, by name; contiguous.
 
     Raises:
@@ -102,11 +105,7 @@ class Saver:
             if getattr(wrapper, "render_mode", None) == "pixel":
                 raise SaveError("render_mode is 'pixel': games that draw pixels cannot be saved; use another or None")
         self._nethack = nethack = self._wrappers[-1].nethack if self._wrappers else game
-        if nethack._ttyrec is not None:
-            raise SaveError(
-                f"the game writes {nethack._ttyrec}: a recording cannot be taken back; "
-                "make the game with ttyrec=None (save_ttyrec_every=0 in gymnasium.make)"
-            )
+        self._refuse_recording()
         self._library = hooks()
         self._arrays = dict(arrays or {})
         self._watched = self._arrays or nethack._obs_buffers
@@ -117,13 +116,14 @@ class Saver:
 
     def save(self) -> SaveState:
         """The game as it is now. Raises SaveError."""
+        self._refuse_recording()
         pointer = self._save()
         if self._why.value == _ENDED:
             self._find()
             pointer = self._save()
         if not pointer:
             raise SaveError(f"the game cannot be saved: {(self._why.value or b'').decode()}")
-        python = [(vars(wrapper), _scalars(vars(wrapper))) for wrapper in self._wrappers]
+        python = [(vars(wrapper), _kept(vars(wrapper))) for wrapper in self._wrappers]
         return SaveState(self, pointer, self._library, python)
 
     def load(self, state: SaveState) -> None:
@@ -131,7 +131,7 @@ class Saver:
         self._check(state)
         self._refuse(self._library.load(state.pointer))
         for attributes, scalars in state._python:
-            attributes.update(scalars)
+            attributes.update(_kept(scalars))
 
     def probe(self, state: SaveState, keys: Sequence[int], view: View | None = None) -> tuple[np.ndarray, np.ndarray]:
         """What each of `keys` (NLE's key codes) leads to from `state`, in which the game must be now and is afterwards.
@@ -159,6 +159,13 @@ class Saver:
             start += array.nbytes
         return arrays
 
+    def _refuse_recording(self) -> None:  # also one that began with a later reset
+        if self._nethack._ttyrec is not None:
+            raise SaveError(
+                f"the game writes {self._nethack._ttyrec}: a recording cannot be taken back; "
+                "make the game with ttyrec=None (save_ttyrec_every=0 in gymnasium.make)"
+            )
+
     def _save(self) -> int | None:
         if not self._instance:
             self._why.value = _ENDED
@@ -172,8 +179,12 @@ class Saver:
                 "the game has not begun, or does not run on the patched library: make it inside `with patched():`"
             )
         self._instance = found
-        for array in self._arrays.values():
-            self._library.add_region(found, array.ctypes.data, array.nbytes)
+        for name, array in self._arrays.items():
+            if self._library.add_region(found, array.ctypes.data, array.nbytes):
+                self._instance = 0
+                raise SaveError(
+                    f"{name} cannot become a part of this game's states: it has been saved without, or has too many"
+                )
 
     def _check(self, state: SaveState) -> None:
         if not isinstance(state, SaveState):
@@ -187,6 +198,8 @@ class Saver:
     def _refuse(why: bytes | None) -> None:
         if why == _ENDED:
             raise SaveError("the savestate is of an earlier game: the game was reset or closed since")
+        if why:
+            raise SaveError(f"not possible: {why.decode()}")
 
 
 def _wrappers(game: Any) -> Iterator[Any]:
@@ -198,9 +211,14 @@ def _wrappers(game: Any) -> Iterator[Any]:
         game = game.env
 
 
-def _scalars(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    kinds = (int, float, str, bool, type(None), np.number, np.bool_)
-    return {name: value for name, value in attributes.items() if isinstance(value, kinds)}
+def _kept(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a wrapper counts or collects (NetHackScout: what it has explored, a dictionary); collections are copied."""
+    plain, collections = (int, float, str, bool, type(None), np.number, np.bool_), (dict, list, set, deque)
+    return {
+        name: copy.copy(value) if isinstance(value, collections) else value
+        for name, value in attributes.items()
+        if isinstance(value, (*plain, *collections))
+    }
 
 
 def _regions(arrays: Any) -> Any:
