@@ -228,8 +228,13 @@ class Game:
         self._playground.clear()
         self._nle.set_initial_seeds(core, disp, False, self._lgen)
         self._nle.reset()
-        while not self._program_state[_IN_MOVELOOP]:
-            self._press(_SPACE)
+        for _ in range(_MAX_PROMPTS):
+            if self._program_state[_IN_MOVELOOP]:
+                break
+            # A hero who begins on a scroll that turns to dust is asked for its name before his first turn.
+            self._press(_SPACE if self._internal[_WAITS] else _ESC)
+        else:
+            raise RuntimeError(f"game {self.seed}: NetHack keeps asking before it begins: {_text(self._message)!r}")
         # Not earlier: NetHack may ask for a key before it has made the hero, and then looks at the clock.
         self._internals = Internals(self._nethack.dlpath)
         texts = [_text(self._message)]

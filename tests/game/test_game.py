@@ -136,6 +136,12 @@ def test_messages_before_more_are_kept() -> None:
     assert all("\n" not in text and "   " not in text for text in texts)
 
 
+def test_a_question_before_the_first_turn_is_left() -> None:
+    with Game() as game:
+        game.reset(405927734880884568)  # the hero stands on a scroll that turns to dust: how shall its kind be called?
+        assert game.step("search").took_time
+
+
 def test_a_question_for_a_place_on_the_map_is_left() -> None:
     with Game(wizard=True) as game:
         game.reset(1)
