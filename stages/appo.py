@@ -1,5 +1,6 @@
 """Stage `appo`: train a policy with Sample Factory's APPO on `SkillEnv` and export it."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -26,8 +27,8 @@ SAMPLE_FACTORY_OPTIONS = (
 # The parameters that are those of tasks.env.EnvConfig, by the same names.
 ENV_SETTINGS = (
     "enabled_skills", "active_skill_bootstrap", "skill_scheduler", "skill_shares", "env_min_episode_steps",
-    "env_max_episode_steps", "actions", "observation", "observation_parts", "intrinsic_reward_weight",
-    "extrinsic_reward_weight",
+    "env_max_episode_steps", "moment_share", "actions", "action_masks", "observation", "observation_parts",
+    "intrinsic_reward_weight", "extrinsic_reward_weight",
 )  # fmt: skip
 
 
@@ -40,7 +41,9 @@ class AppoParams(Section):
     skill_shares: dict[Skill, Annotated[float, Field(gt=0)]]
     env_min_episode_steps: int = Field(gt=0)
     env_max_episode_steps: int = Field(gt=0)
+    moment_share: float = Field(ge=0, le=1)
     actions: Literal["reference", "compass"]
+    action_masks: bool
     observation: Literal["reference", "rich"]
     observation_parts: list[ObservationPart]
     reward_source: Literal["shaped"]
@@ -48,6 +51,7 @@ class AppoParams(Section):
     extrinsic_reward_weight: float = Field(ge=0)
 
     train_for_env_steps: int = Field(gt=0)
+    curriculum_env_steps: int = Field(ge=0)
     segment_env_steps: int = Field(gt=0)
     num_workers: int = Field(gt=0, le=1024)
     num_envs_per_worker: int = Field(gt=0)
@@ -110,6 +114,13 @@ class AppoParams(Section):
                 f"env_min_episode_steps: expected at most env_max_episode_steps ({self.env_max_episode_steps}), "
                 f"got {self.env_min_episode_steps}"
             )
+        if self.moment_share and self.skill_scheduler != "per_episode":
+            problems.append(f"moment_share: expected 0 unless skill_scheduler is per_episode, got {self.moment_share}")
+        if self.curriculum_env_steps >= self.train_for_env_steps:
+            problems.append(
+                f"curriculum_env_steps: expected less than train_for_env_steps ({self.train_for_env_steps}), "
+                f"got {self.curriculum_env_steps}"
+            )
         if min(self.encoder_mlp_layers) < 1:
             problems.append(f"encoder_mlp_layers: expected widths of at least 1, got {self.encoder_mlp_layers}")
         if self.rollout % self.recurrence:
@@ -153,10 +164,17 @@ def train(params: AppoParams, weights: RewardWeights, *, seed: int, scratch: Pat
     from nethack_pipe.game.actions import ACTION_SETS
     from nethack_pipe.perception.observation import ObservationSpec
     from nethack_pipe.tasks.env import EnvConfig, SkillEnv
+    from nethack_pipe.tasks.skills import SKILLS
 
+    env = EnvConfig(**env_settings(params), rewards=weights)
+    warm_up = None
+    if params.curriculum_env_steps:
+        first = replace(env, enabled_skills=(params.active_skill_bootstrap,))
+        skill = SKILLS.index(params.active_skill_bootstrap)
+        warm_up = runner.WarmUp(partial(SkillEnv, first), skill, params.curriculum_env_steps)
     spec = ObservationSpec(params.observation, tuple(params.observation_parts), ACTION_SETS[params.actions])
     return runner.train(
-        partial(SkillEnv, EnvConfig(**env_settings(params), rewards=weights)),
+        partial(SkillEnv, env),
         {name: getattr(params, name) for name in SAMPLE_FACTORY_OPTIONS},
         seed=seed,
         train_for_env_steps=params.train_for_env_steps,
@@ -167,6 +185,7 @@ def train(params: AppoParams, weights: RewardWeights, *, seed: int, scratch: Pat
         linear_decay=params.lr_schedule == "linear_decay",
         scratch=scratch,
         num_processes=num_processes,
+        warm_up=warm_up,
     )
 
 

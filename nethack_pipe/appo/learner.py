@@ -16,6 +16,7 @@ from sample_factory.algo.utils.misc import TRAIN_STATS
 
 from nethack_pipe.appo import checkpoints, cures  # noqa: F401
 from nethack_pipe.appo.reward_scale import RewardScale
+from nethack_pipe.policies.actor_critic import spread
 
 STATISTICS = ("policy_loss", "value_loss", "entropy", "kl_divergence", "fraction_clipped")
 
@@ -35,8 +36,11 @@ class _LinearDecay(learner.LearningRateScheduler):
 
 
 class Learner(learner.Learner):
-    """Reads also `resume_checkpoint`, `checkpoint_folder`, `linear_decay`, `total_env_steps`, `num_skills` and
-    `normalize_per_skill` from the configuration.
+    """Reads also `resume_checkpoint`, `checkpoint_folder`, `linear_decay`, `total_env_steps`, `num_skills`,
+    `normalize_per_skill` and `only_skill` from the configuration.
+
+    `only_skill` is the skill that alone is played yet, or None. What resumes with None the training of one skill gives
+    all the others what this one has learned.
 
     With `normalize_per_skill` rewards are scaled by `RewardScale`, whose numbers are part of the checkpoint, and then
     clipped to `scaled_reward_clip`; and each iteration's advantages are normalised within each skill.
@@ -62,9 +66,23 @@ class Learner(learner.Learner):
     def _load_state(self, checkpoint_dict: dict[str, Any], load_progress: bool = True) -> None:
         super()._load_state(checkpoint_dict, load_progress)
         self.reward_scale.statistics.copy_(checkpoint_dict["reward_statistics"])
+        learned = checkpoint_dict["only_skill"]
+        if learned is not None and self.cfg.only_skill is None:
+            self._spread(learned)
+
+    @torch.no_grad()
+    def _spread(self, skill: int) -> None:
+        network = self.actor_critic.network
+        parameters = dict(network.named_parameters())
+        spread(parameters, network.config, skill)
+        for moment in ("exp_avg", "exp_avg_sq"):
+            state = {name: self.optimizer.state[parameter] for name, parameter in parameters.items()}
+            learned = {name: of_one[moment] for name, of_one in state.items() if of_one}  # other encoders were not used
+            spread(learned, network.config, skill)
 
     def _get_checkpoint_dict(self) -> dict[str, Any]:
-        return super()._get_checkpoint_dict() | {"reward_statistics": self.reward_scale.statistics}
+        own = {"reward_statistics": self.reward_scale.statistics, "only_skill": self.cfg.only_skill}
+        return super()._get_checkpoint_dict() | own
 
     def save(self) -> bool:
         if self.is_initialized:

@@ -91,6 +91,20 @@ def boundaries(options: Mapping[str, Any], train_for_env_steps: int, segment_env
     return [index * iterations // segments * frames_per_iteration(options) for index in range(1, segments + 1)]
 
 
+@dataclass(frozen=True)
+class WarmUp:
+    """The beginning of a training in which one skill alone is played, `frames` long: the others start from it.
+
+    Attributes:
+        make_env: makes an environment that plays this skill alone; its spaces are those of the training.
+        skill: its index in the observation's one-hot.
+    """
+
+    make_env: Callable[[], gymnasium.Env]
+    skill: int
+    frames: int
+
+
 def first_game(frames: int, worker: int = 0) -> int:
     """The number of the first game of a segment that begins after `frames` frames, in one of up to 1024 workers."""
     return (frames * 1024 + worker) << 32
@@ -109,18 +123,27 @@ def train(
     linear_decay: bool,
     scratch: Path,
     num_processes: int,
+    warm_up: WarmUp | None = None,
 ) -> Trained:
     """Train, or go on with what `scratch` holds of this very training.
 
     `options` are Sample Factory's, by its names; `num_workers` x `num_envs_per_worker` is the number of games alive.
     `skills` is where the observation has its skill's one-hot; `shared_encoder` is the network's, `normalize_per_skill`
-    and `linear_decay` are the learner's.
+    and `linear_decay` are the learner's. The frames of `warm_up` are some of `train_for_env_steps`.
     Raises GameError (with the game's seed) or TrainingError; ends in order on KeyboardInterrupt and SystemExit. No
     process is left behind, and the checkpoints stay.
     """
     torch.set_num_threads(1)
     scratch.mkdir(parents=True, exist_ok=True)
-    ends = boundaries(options, train_for_env_steps, segment_env_steps)
+    # What is played, the skill that alone is, and where the segments end.
+    phases: list[tuple[Callable[[], gymnasium.Env], int | None, list[int]]] = []
+    begin = 0
+    if warm_up is not None:
+        phases.append((warm_up.make_env, warm_up.skill, boundaries(options, warm_up.frames, segment_env_steps)))
+        begin = phases[0][2][-1]
+    rest = boundaries(options, train_for_env_steps - begin, segment_env_steps)
+    phases.append((make_env, None, [begin + end for end in rest]))
+    ends = [end for _, _, of_phase in phases for end in of_phase]
     serial = options["serial_mode"]
     folder = scratch / "checkpoints"
 
@@ -146,31 +169,34 @@ def train(
     reset_global_context()
     global_model_factory().register_actor_critic_factory(make_actor_critic)
     with tqdm(total=ends[-1], initial=done, unit="frame", desc="appo") as bar:
-        if serial:
-            num_games = options["num_workers"] * options["num_envs_per_worker"]
-            games = VectorEnv(make_env, num_games, num_processes, seed_of)
-        else:
-            games = VectorEnv(make_env, 1, 1, seed_of)  # only for its spaces
-        try:
-            for end in (end for end in ends if end > done):
-                if serial:
-                    register_env(cfg.env, partial(_shared_games, games=games, first=first_game(done)))
-                else:
-                    per_worker = options["num_envs_per_worker"]
-                    own = partial(_own_games, make_env=make_env, num_games=per_worker, seed_of=seed_of, frames=done)
-                    register_env(cfg.env, own)
-                cfg.seed = seeds.integer(seed, "appo", done)
-                cfg.resume_checkpoint = str(resume) if resume else ""
-                # Sample Factory stops one iteration after the first that passes this number.
-                cfg.train_for_env_steps = end - frames_per_iteration(options) - 1
-                _run(AttrDict(cfg), progress, bar)
-                resume = checkpoints.newest(folder, usable)
-                done = checkpoints.frames_of(resume) if resume else 0
-                if resume is None or done < end:
-                    raise TrainingError(f"training stopped before frame {end} without saying why{_where(scratch)}")
-            network = network_config(cfg, games.observation_space, games.action_space)
-        finally:
-            games.close()
+        for make, skill, of_phase in phases:
+            if done >= of_phase[-1] and skill is not None:
+                continue
+            cfg.only_skill = skill
+            if serial:
+                games = VectorEnv(make, options["num_workers"] * options["num_envs_per_worker"], num_processes, seed_of)
+            else:
+                games = VectorEnv(make, 1, 1, seed_of)  # only for its spaces
+            try:
+                for end in (end for end in of_phase if end > done):
+                    if serial:
+                        register_env(cfg.env, partial(_shared_games, games=games, first=first_game(done)))
+                    else:
+                        per_worker = options["num_envs_per_worker"]
+                        own = partial(_own_games, make_env=make, num_games=per_worker, seed_of=seed_of, frames=done)
+                        register_env(cfg.env, own)
+                    cfg.seed = seeds.integer(seed, "appo", done)
+                    cfg.resume_checkpoint = str(resume) if resume else ""
+                    # Sample Factory stops one iteration after the first that passes this number.
+                    cfg.train_for_env_steps = end - frames_per_iteration(options) - 1
+                    _run(AttrDict(cfg), progress, bar)
+                    resume = checkpoints.newest(folder, usable)
+                    done = checkpoints.frames_of(resume) if resume else 0
+                    if resume is None or done < end:
+                        raise TrainingError(f"training stopped before frame {end} without saying why{_where(scratch)}")
+                network = network_config(cfg, games.observation_space, games.action_space)
+            finally:
+                games.close()
     assert resume is not None
     model = checkpoints.read(resume)["model"]
     weights = {name.removeprefix("network."): value for name, value in model.items()}

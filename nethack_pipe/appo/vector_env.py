@@ -59,7 +59,9 @@ class VectorEnv:
 
     `make_env` (picklable) gives a Gymnasium environment with a Dict observation space of arrays and a Discrete action
     space. Game g (0 <= g < num_games) plays as its e-th episode since `reset(first)` the game
-    `seed_of(first + g + e * num_games)`, so what is played does not depend on when other games end.
+    `seed_of(first + g + e * num_games)`, so what is played does not depend on when other games end. An episode whose
+    last info has a ``moment`` is followed by one of the same game, ``reset(options={"go_on": True})``, that is not
+    counted.
     """
 
     def __init__(
@@ -258,18 +260,22 @@ class _Block:
             views["truncated"][game] = truncated
             if terminated or truncated:
                 ended[game] = {name: float(value) for name, value in info.get("episode_extra_stats", {}).items()}
-                self._start(at)
+                self._start(at, go_on="moment" in info)
             else:
                 self._show(game, observation)
         views["busy"][self.index] = -1
         return ended
 
-    def _start(self, at: int) -> None:
+    def _start(self, at: int, go_on: bool = False) -> None:
         game = self.games[at]
+        self.views["busy"][self.index] = game
+        if go_on:
+            observation, _ = self.envs[at].reset(options={"go_on": True})
+            self._show(game, observation)
+            return
         seed = self.seed_of(self.next_game[at])
         self.next_game[at] += self.num_games
         self.views["seeds"][game] = seed
-        self.views["busy"][self.index] = game
         observation, _ = self.envs[at].reset(seed=seed)
         self._show(game, observation)
 

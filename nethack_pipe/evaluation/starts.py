@@ -4,7 +4,7 @@ A start is a seed and the actions that lead from it to the moment: replaying the
 policy takes over the identical game.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -18,19 +18,12 @@ from nethack_pipe.evaluation.schema import MOMENTS
 from nethack_pipe.game.actions import ACTION_SETS
 from nethack_pipe.game.game import Game
 from nethack_pipe.parallel import map_chunks
-from nethack_pipe.perception.scene import Scene
 from nethack_pipe.policies.scripted import Frontier
 from nethack_pipe.rollouts.schema import read
 from nethack_pipe.tasks.playthrough import Playthrough
-from nethack_pipe.tasks.skills import Skill
+from nethack_pipe.tasks.skills import DECISIVE, Skill
 
 StartKind = Literal["game", "moment"]
-
-DECISIVE: dict[Skill, Callable[[Scene], bool]] = {
-    "survive": lambda scene: scene.low_hp,
-    "combat": lambda scene: scene.hostile_adjacent,
-}
-"""By task, the moments at which it has something to do; the other tasks have it from the beginning of a game."""
 
 SCOUT_TASK: Skill = "descend"  # of the frontier policy that looks for moments: the deeper, the more dangerous
 GAMES_PER_MOMENT = 10  # games searched at the most for each moment wanted; HP fall to half in every third game or so

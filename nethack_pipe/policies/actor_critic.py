@@ -9,7 +9,7 @@ under "network", beside what the policy was trained for).
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,28 @@ class ActorCriticNetwork(nn.Module):
     def values(self, core_output: Tensor, skills: Tensor) -> Tensor:
         """State values (B,) of the skills' own heads, in the scaled rewards of training."""
         return self.value_heads(core_output).gather(1, skills[:, None]).squeeze(1)
+
+
+def spread(tensors: Mapping[str, Tensor], config: NetworkConfig, skill: int) -> None:
+    """Give all skills what `skill` has of its own, in place: its policy head, its modulation (or encoder) and what its
+    one-hot adds in the first layer. Values stay: what a state is worth is another question for every skill.
+
+    `tensors` are the network's parameters by name, or anything else of these shapes (an optimizer's moments).
+    """
+    first = config.skill_offset
+    for name, tensor in tensors.items():
+        if name.startswith("policy_heads."):
+            heads = tensor.view(config.num_skills, config.num_actions, -1)
+            heads.copy_(heads[skill].clone().expand_as(heads))
+        elif name.endswith(".skill_factors"):
+            tensor.copy_(tensor[skill].clone().expand_as(tensor))
+        elif name.startswith("encoders.") and not config.shared_encoder:
+            _, _, rest = name.split(".", 2)
+            tensor.copy_(tensors[f"encoders.{skill}.{rest}"].clone())
+    for name, tensor in tensors.items():
+        if name.endswith(".first.weight"):
+            columns = tensor[:, first : first + config.num_skills]
+            columns.copy_(columns[:, skill : skill + 1].clone().expand_as(columns))
 
 
 class _Encoder(nn.Module):

@@ -20,7 +20,8 @@ class TrainedPolicy:
         self.network = ActorCriticPolicy.load(folder)
         self.actions = self.network.actions
         self.spec = observation_spec(folder, self.network)
-        self._masks = {skill: SkillMask(skill, self.actions) for skill in SKILLS}
+        all_actions = not _masked(folder, self.network)
+        self._masks = {skill: SkillMask(skill, self.actions, all_actions=all_actions) for skill in SKILLS}
         self._skill = skill
         self._skills: dict[int, Skill] = {}
         self._observers: dict[int, Observer] = {}
@@ -54,6 +55,14 @@ class TrainedPolicy:
             self._state[slot] = state
         drawn = self.network.sample(logits, [self._draws[slot] for slot in slots])
         return [self.actions[action] for action in drawn.tolist()]
+
+
+def _masked(folder: Path, network: ActorCriticPolicy) -> bool:
+    """Whether `network`, loaded from `folder`, learned with masked actions. ValueError where its config is silent."""
+    try:
+        return network.config["env"]["action_masks"]
+    except KeyError as error:
+        raise ValueError(f"{folder / CONFIG_FILE} has no key {error} (of env.action_masks): train anew") from None
 
 
 def observation_spec(folder: Path, network: ActorCriticPolicy) -> ObservationSpec:

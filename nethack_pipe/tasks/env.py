@@ -16,7 +16,7 @@ from nethack_pipe.tasks import rewards
 from nethack_pipe.tasks.episode import Episode
 from nethack_pipe.tasks.playthrough import Playthrough
 from nethack_pipe.tasks.rewards import RewardWeights
-from nethack_pipe.tasks.skills import SKILLS, Scheduler, SchedulerName, Skill, SkillMask, should_stop
+from nethack_pipe.tasks.skills import DECISIVE, SKILLS, Scheduler, SchedulerName, Skill, SkillMask, should_stop
 
 ActionSet = Literal["reference", "compass"]
 
@@ -32,7 +32,10 @@ class EnvConfig:
         skill_shares: with ``per_episode`` a skill's part of the games is in proportion to its number here.
         env_min_episode_steps, env_max_episode_steps: the number of steps after which an episode is truncated lies
             between these, drawn for each game from its seed with even chances for its logarithm.
+        moment_share: with ``per_episode`` the part of the games of other skills that are given up at the first decisive
+            moment (`tasks.skills.DECISIVE`) of survive or of combat: it then plays an episode from there.
         actions: action set, ``reference`` (13) or ``compass`` (18).
+        action_masks: False lets every action pass at any time.
         observation, observation_parts: kind and parts of the observation (`perception.observation.ObservationSpec`).
         intrinsic_reward_weight, extrinsic_reward_weight: factors of task reward and of NetHack's score change.
         rewards: weights of the task rewards' terms.
@@ -44,7 +47,9 @@ class EnvConfig:
     skill_shares: Mapping[Skill, float] = field(default_factory=lambda: dict.fromkeys(SKILLS, 1.0))
     env_min_episode_steps: int = 1000
     env_max_episode_steps: int = 1000
+    moment_share: float = 0.0
     actions: ActionSet = "compass"
+    action_masks: bool = True
     observation: ObservationKind = "rich"
     observation_parts: tuple[Part, ...] = ("paths", "recency")
     intrinsic_reward_weight: float = 1.0
@@ -61,7 +66,9 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
     score. Terminated when the game is over, truncated after the game's number of steps.
 
     The info of an episode's last step holds ``episode_extra_stats``: a flat dict of floats (`tasks.episode`), and the
-    share of its steps that each skill had, ``skill_<name>``.
+    share of its steps that each skill had, ``skill_<name>``. Where the episode was cut off at a decisive moment (see
+    `EnvConfig.moment_share`), ``moment`` is the skill of which ``reset(options={"go_on": True})`` begins an episode
+    there, in the same game; any other reset begins another game.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 42}  # as NLE: NetHack has no frame rate
@@ -79,20 +86,33 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
             obs=gym.spaces.Box(-100.0, 1e7, (self.observation_spec.size,), np.float32),
             action_mask=gym.spaces.Box(0.0, 1.0, (count,), np.float32),
         )
-        self._masks = {skill: SkillMask(skill, self.action_names) for skill in SKILLS}
+        self._masks = {
+            skill: SkillMask(skill, self.action_names, all_actions=not config.action_masks) for skill in SKILLS
+        }
+        self._moment: Skill | None = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Starts the NetHack game of `seed`; without a seed, of one drawn from the environment's own generator."""
+        """Starts the NetHack game of `seed`; without a seed, of one drawn from the environment's own generator.
+
+        Raises ValueError when it is to ``go_on``, but no moment was met to go on from.
+        """
         super().reset(seed=seed)
-        game_seed = seed if seed is not None else int(self.np_random.integers(2**62))
-        scene = self.playthrough.reset(game_seed)
-        self.scheduler.reset(game_seed)
-        self.episode = Episode(scene)
-        self._observer.reset()
+        if options is not None and options.get("go_on"):
+            if self._moment is None:
+                raise ValueError("go_on: the episode before was not cut off at a decisive moment")
+            self.scheduler.settle(self._moment)
+            self._awaited = self._moment = None
+        else:
+            self._game_seed = seed if seed is not None else int(self.np_random.integers(2**62))
+            self.playthrough.reset(self._game_seed)
+            self.scheduler.reset(self._game_seed)
+            self._observer.reset()
+            self._awaited, self._moment = self._draw_awaited(self._game_seed), None
+        self.episode = Episode(self.playthrough.scene)
         self._played: Counter[Skill] = Counter()
-        self._steps = self._length_of(game_seed)
+        self._steps = self._length_of(self._game_seed)
         self._switch(self.scheduler.first(self.config.active_skill_bootstrap))
         return self._observation(), {"skill": self.skill}
 
@@ -115,9 +135,13 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
         if should_stop(skill, scene, self._skill_steps):
             self._switch(self.scheduler.next(scene))
         terminated = scene.done
-        truncated = not terminated and self.episode.length >= self._steps
+        if not terminated and self._awaited is not None and DECISIVE[self._awaited](scene):
+            self._moment = self._awaited
+        truncated = not terminated and (self.episode.length >= self._steps or self._moment is not None)
         info: dict[str, Any] = {"skill": skill, "task_reward": task_reward}
         if terminated or truncated:
+            if self._moment is not None:
+                info["moment"] = self._moment
             shares = {f"skill_{name}": steps / self.episode.length for name, steps in sorted(self._played.items())}
             info["episode_extra_stats"] = self.episode.summary() | shares
         return self._observation(), reward, terminated, truncated, info
@@ -138,6 +162,15 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
         shortest, longest = self.config.env_min_episode_steps, self.config.env_max_episode_steps
         drawn = random.Random(f"length {seed}").random()
         return min(int(shortest * ((longest + 1) / shortest) ** drawn), longest)
+
+    def _draw_awaited(self, seed: int) -> Skill | None:
+        """Whose decisive moment the game is to be given up at, if anyone's."""
+        awaiting = [skill for skill in self.config.enabled_skills if skill in DECISIVE]
+        dice = random.Random(f"moment {seed}")
+        if self.scheduler.name != "per_episode" or not awaiting or dice.random() >= self.config.moment_share:
+            return None
+        drawn = dice.choice(awaiting)
+        return None if self.scheduler.first(drawn) in DECISIVE else drawn
 
     def _observation(self) -> dict[str, np.ndarray]:
         game, skill = self.playthrough, SKILLS.index(self.skill)

@@ -4,7 +4,7 @@ There is one skill for each task, by the same name.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -38,10 +38,12 @@ class SkillMask:
     """The legal actions that one skill chooses from, among `actions`.
 
     Those are the playthrough's legal ones that `ALLOWED` has, without steps into the unknown: what is next to the hero
-    is seen, and what is not is rock. Where nothing at all around him is known (he is blind), these are left.
+    is seen, and what is not is rock. Where nothing at all around him is known (he is blind), these are left. With
+    `all_actions` it lets everything pass, whether NetHack can make sense of it or not.
     """
 
-    def __init__(self, skill: Skill, actions: Sequence[str]) -> None:
+    def __init__(self, skill: Skill, actions: Sequence[str], *, all_actions: bool = False) -> None:
+        self._all = np.ones(len(actions), dtype=bool) if all_actions else None
         self._allowed = np.array([name in ALLOWED[skill] for name in actions])
         directions = list(DIRECTIONS)
         self._moves = np.array([i for i, name in enumerate(actions) if name in DIRECTIONS])
@@ -49,6 +51,8 @@ class SkillMask:
 
     def of(self, game: Playthrough) -> np.ndarray:
         """(len(actions),) bool for the present moment of `game`; never empty, since waiting is always legal."""
+        if self._all is not None:
+            return self._all
         mask = game.mask & self._allowed
         known = mask[self._moves] & (game.scene.adjacent[self._towards] != _UNKNOWN)
         if known.any():
@@ -74,6 +78,13 @@ def can_start(skill: Skill, scene: Scene) -> bool:
             return stairs_near(scene)
         case "explore":
             return True
+
+
+DECISIVE: dict[Skill, Callable[[Scene], bool]] = {
+    "survive": lambda scene: scene.low_hp,
+    "combat": lambda scene: scene.hostile_adjacent,
+}
+"""By skill, the moments at which it has something to do; the others have it from the beginning of a game."""
 
 
 def should_stop(skill: Skill, scene: Scene, steps: int) -> bool:
@@ -105,6 +116,10 @@ class Scheduler:
         self._random = random.Random(seed)
         self._last = -1
         self._of_game = self._random.choices(self.enabled, self._shares)[0]
+
+    def settle(self, skill: Skill) -> None:
+        """From now on ``per_episode`` means `skill`, until the next reset."""
+        self._of_game = skill
 
     def first(self, bootstrap: Skill) -> Skill:
         """The skill that a game begins with: `bootstrap`, unless the game has one of its own."""

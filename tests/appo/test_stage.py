@@ -99,6 +99,16 @@ BATCH = {"num_workers": 2, "num_envs_per_worker": 4, "rollout": 16, "recurrence"
             {"enabled_skills": ["explore", "explore"]},
             "appo.enabled_skills: expected each skill once, got explore, explore",
         ),
+        (
+            {"skill_scheduler": "rule_based", "moment_share": 0.25},
+            "appo.moment_share: expected 0 unless skill_scheduler is per_episode, got 0.25",
+        ),
+        ({"moment_share": 1.5}, "appo.moment_share: expected a number at least 0 and at most 1, got 1.5"),
+        (
+            {"curriculum_env_steps": DEFAULTS["train_for_env_steps"]},
+            f"appo.curriculum_env_steps: expected less than train_for_env_steps ({DEFAULTS['train_for_env_steps']}), "
+            f"got {DEFAULTS['train_for_env_steps']}",
+        ),
         ({"encoder_mlp_layers": [64, 0]}, "appo.encoder_mlp_layers: expected widths of at least 1, got [64, 0]"),
     ],
 )

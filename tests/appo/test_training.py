@@ -123,6 +123,41 @@ def test_real_games_are_the_same_in_one_process_and_in_two(tmp_path: Path) -> No
     assert len(played) >= 4
 
 
+@pytest.mark.parametrize("core", CORES[1:])
+def test_after_the_warm_up_every_skill_acts_as_the_first_one_learned_to(core: dict[str, Any], tmp_path: Path) -> None:
+    # So small a step changes nothing, and the last weights are those that training went on from.
+    still: dict[str, Any] = {"frames": 640, "segment": 512, "linear_decay": False, "learning_rate": 1e-12}
+    trained = train(tmp_path / "warm", warm_up=512, **still, **core)
+    obs, mask = torch.rand(7, OBSERVATION_SIZE), torch.ones(7, NUM_ACTIONS)
+
+    def logits(trained: runner.Trained) -> list[torch.Tensor]:
+        network = ActorCriticNetwork(trained.network)
+        network.load_state_dict(trained.weights)
+        result = []
+        for skill in range(5):
+            obs[:, SKILLS] = torch.eye(5)[skill]
+            skills = network.skills(obs)
+            features, _ = network.core(network.encode(obs, skills), torch.zeros(7, trained.network.state_size))
+            result.append(network.masked_logits(features, skills, mask))
+        return result
+
+    cold = logits(train(tmp_path / "cold", **still, **core))
+    for skill, of_skill in enumerate(logits(trained)):
+        assert torch.allclose(of_skill, cold[1], atol=1e-7)
+        assert skill == 1 or not torch.allclose(of_skill, cold[skill], atol=1e-4)
+
+
+def test_a_training_resumed_after_its_warm_up_ends_the_same(tmp_path: Path) -> None:
+    whole = train(tmp_path / "whole", warm_up=256)
+    assert digest_of_weights(whole) != digest_of_weights(train(tmp_path / "cold"))
+    resumed = tmp_path / "resumed"
+    (resumed / "checkpoints").mkdir(parents=True)
+    (resumed / "progress.jsonl").write_bytes((tmp_path / "whole" / "progress.jsonl").read_bytes())
+    at = "checkpoints/frames_000000000256.pt"
+    (resumed / at).write_bytes((tmp_path / "whole" / at).read_bytes())
+    assert digest(train(resumed, warm_up=256)) == digest(whole)
+
+
 @pytest.mark.parametrize("core", CORES)
 def test_sampling_and_loss_agree_before_anything_is_learned(core: dict[str, Any], tmp_path: Path) -> None:
     rows = train(tmp_path, **core, frames=256).rows

@@ -17,12 +17,12 @@ SEED_MODULUS = 1 << 20  # what a float32 statistic of an episode can tell of its
 class ToyEnv(gymnasium.Env):
     """The observation names the right action and a random part of the actions is forbidden; +1 for the right one.
 
-    An episode is 16 steps, or 8 where bit 1 of the seed is set; its skill is the seed's remainder by 5. `trouble`
-    happens at step 5 of every game whose seed is a multiple of 16: "raise", "die" (SIGKILL), "exit" or "hang";
-    "construct" raises at once. A forbidden action raises.
+    An episode is 16 steps, or 8 where bit 1 of the seed is set; its skill is the seed's remainder by 5, or `skill`.
+    `trouble` happens at step 5 of every game whose seed is a multiple of 16: "raise", "die" (SIGKILL), "exit" or
+    "hang"; "construct" raises at once. A forbidden action raises.
     """
 
-    def __init__(self, trouble: str = "") -> None:
+    def __init__(self, trouble: str = "", skill: int | None = None) -> None:
         if trouble == "construct":
             raise ValueError("a troublesome constructor")
         self.observation_space = gymnasium.spaces.Dict(
@@ -30,7 +30,7 @@ class ToyEnv(gymnasium.Env):
             action_mask=gymnasium.spaces.Box(0, 1, (NUM_ACTIONS,), np.float32),
         )
         self.action_space = gymnasium.spaces.Discrete(NUM_ACTIONS)
-        self.trouble = trouble
+        self.trouble, self.skill = trouble, skill
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -68,7 +68,7 @@ class ToyEnv(gymnasium.Env):
         obs = np.zeros(OBSERVATION_SIZE, np.float32)
         obs[self.right] = 1
         obs[20:30] = self.random.random(10, dtype=np.float32)
-        obs[SKILLS.start + self.seed % 5] = 1
+        obs[SKILLS.start + (self.seed % 5 if self.skill is None else self.skill)] = 1
         return {"obs": obs, "action_mask": self.mask.copy()}
 
     def _trouble(self) -> None:

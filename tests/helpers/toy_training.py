@@ -1,7 +1,7 @@
 """`python -m tests.helpers.toy_training FOLDER [NAME=VALUE ...]`: a small training on ToyEnv, as a program of its own.
 
 Values are JSON. Sample Factory's options by their names; also frames, segment, seed, processes, trouble,
-shared_encoder, normalize_per_skill, linear_decay.
+shared_encoder, normalize_per_skill, linear_decay, and warm_up: frames in which skill 1 alone is played.
 The last line it prints is the SHA-256 of the trained weights.
 """
 
@@ -39,7 +39,7 @@ def train(folder: Path, **changes: Any) -> Any:
     from tests.helpers.toy_env import SKILLS, ToyEnv
 
     own = {"frames": 1024, "segment": 512, "seed": 7, "processes": 1, "trouble": ""}
-    own |= {"shared_encoder": True, "normalize_per_skill": True, "linear_decay": True}
+    own |= {"shared_encoder": True, "normalize_per_skill": True, "linear_decay": True, "warm_up": 0}
     own |= {name: changes.pop(name) for name in list(changes) if name in own}
     return runner.train(
         partial(ToyEnv, own["trouble"]),
@@ -53,6 +53,7 @@ def train(folder: Path, **changes: Any) -> Any:
         linear_decay=own["linear_decay"],
         scratch=folder,
         num_processes=own["processes"],
+        warm_up=runner.WarmUp(partial(ToyEnv, own["trouble"], 1), 1, own["warm_up"]) if own["warm_up"] else None,
     )
 
 

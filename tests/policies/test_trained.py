@@ -33,7 +33,8 @@ def folder(tmp_path: Path) -> Path:
     torch.manual_seed(0)
     save_file(ActorCriticNetwork(NetworkConfig(**config)).state_dict(), tmp_path / "policy.safetensors")
     observation = {"kind": "rich", "parts": list(SPEC.parts)}
-    write(tmp_path, {"network": config, "actions": list(COMPASS), "observation": observation})
+    described = {"network": config, "actions": list(COMPASS), "observation": observation}
+    write(tmp_path, described | {"env": {"action_masks": True}})
     return tmp_path
 
 
@@ -80,6 +81,21 @@ def test_it_sees_what_the_training_game_shows(folder: Path) -> None:
                 playthrough.step(action)
     env.close()
     assert len(skills) >= 2
+
+
+def test_without_masks_it_may_do_anything_as_in_training(folder: Path) -> None:
+    change(folder, env={"action_masks": False})
+    policy = TrainedPolicy(folder, "explore")
+    noted = seen(policy)
+    with Game() as game:
+        playthrough = Playthrough(game, COMPASS)
+        playthrough.reset(3)
+        policy.reset(0, 7)
+        policy.act([0], [playthrough])
+    assert noted[0][1].all() and noted[0][0][SPEC.mask].all()
+    change(folder, env={})
+    with pytest.raises(ValueError, match=r"has no key 'action_masks' .*: train anew"):
+        TrainedPolicy(folder, "explore")
 
 
 def test_each_game_has_its_own_skill_and_a_new_game_the_first_one(folder: Path) -> None:

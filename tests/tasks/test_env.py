@@ -12,7 +12,7 @@ from nethack_pipe.perception.observation import PARTS, ObservationSpec, Observer
 from nethack_pipe.policies.scripted import Frontier
 from nethack_pipe.tasks import rewards
 from nethack_pipe.tasks.env import EnvConfig, SkillEnv
-from nethack_pipe.tasks.skills import ALLOWED, SKILLS, SkillMask
+from nethack_pipe.tasks.skills import ALLOWED, DECISIVE, SKILLS, SkillMask
 
 
 @pytest.fixture
@@ -232,6 +232,53 @@ def fall(env: SkillEnv) -> list:
     while not steps or not (steps[-1][2] or steps[-1][3]):
         steps.append(env.step(env.action_names.index(policy.act([0], [env.playthrough])[0])))
     return steps
+
+
+def test_a_game_goes_on_from_its_decisive_moment_as_an_episode_of_the_skill(make, monkeypatch):
+    monkeypatch.setitem(DECISIVE, "survive", lambda scene: scene.hp < scene.max_hp)  # half is seldom reached so soon
+    env = make(skill_scheduler="per_episode", env_min_episode_steps=150, env_max_episode_steps=150, moment_share=1.0)
+    met: dict[str, int] = {}
+    for seed in range(60):
+        env.reset(seed=seed)
+        skill = env.skill
+        *_, (observation, _, terminated, truncated, info) = play(env, 150, seed)
+        assert ("moment" in info) == (truncated and env.episode.length < 150)
+        if "moment" not in info:
+            continue
+        assert skill not in DECISIVE and DECISIVE[info["moment"]](env.playthrough.scene)
+        met[info["moment"]] = met.get(info["moment"], 0) + 1
+        steps, hp = env.playthrough.memory.steps, env.playthrough.scene.hp
+        first, after = env.reset(options={"go_on": True})
+        assert env.skill == after["skill"] == info["moment"] and env.episode.length == 0
+        assert (env.playthrough.memory.steps, env.playthrough.scene.hp) == (steps, hp)
+        assert not np.array_equal(first["obs"], observation["obs"])  # another skill looks at the same moment
+        *_, (_, _, terminated, truncated, info) = play(env, 150, seed)
+        assert "moment" not in info and info["skill"] == after["skill"]
+        assert terminated or env.episode.length == 150
+    assert met["combat"] > 5 and met["survive"] > 2
+    with pytest.raises(ValueError, match="not cut off at a decisive moment"):
+        env.reset(options={"go_on": True})
+
+
+def test_how_many_games_await_a_moment(make):
+    env = make(skill_scheduler="per_episode", moment_share=0.5)
+    awaited = [(env.scheduler.reset(seed), env._draw_awaited(seed))[1] for seed in range(2000)]
+    others = [
+        skill
+        for seed, skill in enumerate(awaited)
+        if (env.scheduler.reset(seed), env.scheduler.first("explore"))[1] not in DECISIVE
+    ]
+    assert len(others) < 1400 and others.count("survive") / len(others) == pytest.approx(0.25, abs=0.04)
+    assert others.count("combat") / len(others) == pytest.approx(0.25, abs=0.04)
+
+
+def test_without_masks_every_action_passes_and_is_played(make):
+    env = make(action_masks=False)
+    observation, _ = env.reset(seed=4)
+    assert observation["action_mask"].all() and observation["obs"][env.observation_spec.mask].all()
+    for action in range(len(env.action_names)):
+        observation, *_ = env.step(action)
+        assert observation["action_mask"].all()
 
 
 def test_death_terminates_and_the_last_living_moment_is_reported(make):
