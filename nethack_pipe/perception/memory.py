@@ -68,6 +68,7 @@ class LevelMemory:
         visits: int32 steps spent on the tile, bumps and waits too.
         last_visit: int32 `Memory.steps` when the hero was there last; 0 where he never was.
         blocked: bool, a step there led nowhere (a locked door, a stuck boulder) and it has looked the same since.
+        barred: cell -> cells from which a step there cost no time and led nowhere, and it has looked the same since.
         present: cells where the screen shows a monster (or, perhaps, the hero).
         monsters: cell -> (glyph, turn) where a monster was last seen.
         stairs: cells of staircases already counted, with their `Tile`.
@@ -80,7 +81,8 @@ class LevelMemory:
     """
 
     __slots__ = (
-        "tiles", "explored", "items", "lying", "credited", "room", "visits", "last_visit", "blocked", "present",
+        "tiles", "explored", "items", "lying", "credited", "room", "visits", "last_visit", "blocked", "barred",
+        "present",
         "monsters", "glyphs", "stairs", "dropped", "under", "base", "board", "rooms", "tiles_known", "items_known",
     )  # fmt: skip
 
@@ -95,6 +97,7 @@ class LevelMemory:
         self.visits = np.zeros((HEIGHT, WIDTH), dtype=np.int32)
         self.last_visit = np.zeros((HEIGHT, WIDTH), dtype=np.int32)
         self.blocked = np.zeros((HEIGHT, WIDTH), dtype=bool)
+        self.barred: dict[int, frozenset[int]] = {}
         self.present: list[int] = []
         self.monsters: dict[int, tuple[int, int]] = {}
         self.glyphs = np.full((HEIGHT, WIDTH), UNSEEN, dtype=np.int16)
@@ -111,7 +114,7 @@ class LevelMemory:
         twin.tiles, twin.explored, twin.room = self.tiles.copy(), self.explored.copy(), self.room.copy()
         twin.items, twin.lying, twin.credited = self.items.copy(), self.lying.copy(), self.credited.copy()
         twin.visits, twin.last_visit = self.visits.copy(), self.last_visit.copy()
-        twin.blocked, twin.dropped = self.blocked.copy(), self.dropped.copy()
+        twin.blocked, twin.barred, twin.dropped = self.blocked.copy(), self.barred.copy(), self.dropped.copy()
         twin.present, twin.monsters, twin.stairs = self.present.copy(), self.monsters.copy(), self.stairs.copy()
         twin.glyphs, twin.under = self.glyphs.copy(), self.under.copy()
         twin.base, twin.board = self.base.copy(), self.board.copy()
@@ -250,6 +253,9 @@ class Memory:
         """Takes in cells that show other ground, or another object, than was known."""
         level.under.ravel()[cells] = glyph
         level.blocked.ravel()[cells] = False
+        if level.barred:
+            for cell in cells.tolist():
+                level.barred.pop(cell, None)
         tiles, items, base = level.tiles.ravel(), level.items.ravel(), level.base.ravel()
         ground = glyphs.GROUND.take(glyph)
         flags = glyphs.FLAGS.take(glyph)
@@ -355,6 +361,8 @@ class Memory:
             return
         if SOLID.search(scene.text) and level.tiles[y, x] == _UNKNOWN:
             level.tiles[y, x] = level.base[y, x] = level.board[y + 1, x + 1] = _WALL
+        if not scene.took_time and into not in _MONSTERS:
+            level.barred[y * WIDTH + x] = level.barred.get(y * WIDTH + x, frozenset()) | {scene.cell}
         if dy and dx:
             return  # doors and narrow gaps can be passed straight
         if into == _CLOSED_DOOR:

@@ -11,7 +11,7 @@ import numpy as np
 
 from nethack_pipe.game.actions import DIRECTIONS
 from nethack_pipe.perception.glyphs import Tile
-from nethack_pipe.perception.scene import Scene
+from nethack_pipe.perception.scene import WIDTH, Scene
 from nethack_pipe.tasks.playthrough import Playthrough
 
 Skill = Literal["explore", "survive", "combat", "descend", "resource"]
@@ -38,7 +38,8 @@ class SkillMask:
     """The legal actions that one skill chooses from, among `actions`.
 
     Those are the playthrough's legal ones that `ALLOWED` has, without steps into the unknown: what is next to the hero
-    is seen, and what is not is rock. Where nothing at all around him is known (he is blind), these are left. With
+    is seen, and what is not is rock. Where nothing at all around him is known (he is blind), these are left. Steps that
+    did not even cost time when they were tried from here (a locked door, a gap too narrow for his load) are out. With
     `all_actions` it lets everything pass, whether NetHack can make sense of it or not.
     """
 
@@ -47,6 +48,7 @@ class SkillMask:
         self._allowed = np.array([name in ALLOWED[skill] for name in actions])
         directions = list(DIRECTIONS)
         self._moves = np.array([i for i, name in enumerate(actions) if name in DIRECTIONS])
+        self._offsets = [WIDTH * dy + dx for dy, dx in (DIRECTIONS[name] for name in actions if name in DIRECTIONS)]
         self._towards = np.array([directions.index(name) for name in actions if name in DIRECTIONS])
 
     def of(self, game: Playthrough) -> np.ndarray:
@@ -57,6 +59,11 @@ class SkillMask:
         known = mask[self._moves] & (game.scene.adjacent[self._towards] != _UNKNOWN)
         if known.any():
             mask[self._moves] = known
+        if barred := game.memory.level.barred:
+            here = game.scene.cell
+            for move, offset in zip(self._moves.tolist(), self._offsets, strict=True):
+                if here in barred.get(here + offset, ()):
+                    mask[move] = False
         return mask
 
 

@@ -29,7 +29,8 @@ TINY: dict[str, dict[str, Any]] = {
     "sft": _STEPS | {"lora_rank": 2, "held_out_examples": 8},
     # 4 games of at most 16 actions; 12 iterations in three segments.
     "appo": {
-        "env_min_episode_steps": 8, "env_max_episode_steps": 16, "train_for_env_steps": 768, "segment_env_steps": 256,
+        "env_min_episode_steps": 8, "env_max_episode_steps": 16, "train_for_env_steps": 768,
+        "curriculum_env_steps": 256, "segment_env_steps": 256,
         "num_workers": 1, "num_envs_per_worker": 4, "rollout": 16, "batch_size": 64, "num_batches_per_epoch": 1,
         "num_epochs": 1, "encoder_mlp_layers": [16],
     },

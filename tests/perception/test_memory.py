@@ -748,6 +748,9 @@ def test_a_step_that_leads_nowhere_is_remembered(symbol, text, took_time, blocke
     story.show(f"@{symbol}.")
     story.show(f"@{symbol}.", "east", text, took_time=took_time)
     assert np.argwhere(story.memory.level.blocked).tolist() == ([list(at(0, 1))] if blocked else [])
+    y, x = at(0, 0)
+    barred = not took_time and symbol != "G"
+    assert story.memory.level.barred == ({y * 79 + x + 1: {y * 79 + x}} if barred else {})
 
 
 def test_a_way_is_free_again_when_it_looks_different():
@@ -766,6 +769,11 @@ def test_a_diagonal_step_that_leads_nowhere_tells_nothing_about_the_tile():
         story.show(painting)
         story.show(painting, "southeast", "You can't move diagonally into a doorway.", took_time=False)
         assert not story.memory.level.blocked.any()
+        y, x = at(0, 0)
+        assert story.memory.level.barred == {(y + 1) * 79 + x + 1: {y * 79 + x}}  # but not to go there from here again
+        twin = story.memory.copy()
+        story.show(painting[:-1] + ",", "search")
+        assert not story.memory.level.barred and twin.level.barred
 
 
 def test_a_bump_at_the_edge_of_the_map_or_inside_a_monster_blocks_nothing():

@@ -142,6 +142,19 @@ def test_a_skill_chooses_from_its_own_legal_actions_without_steps_into_the_unkno
         assert chosen == moves | {"wait", "search"}
 
 
+def test_a_step_that_did_not_even_cost_time_is_not_tried_again_from_there():
+    painting = "-.\n.@.\n..."
+    painted, game = playing(painting, ACTION_SETS["compass"])
+    mask = SkillMask("explore", game.actions)
+    assert {"southeast", "north"} <= {
+        name for name, allowed in zip(game.actions, mask.of(game), strict=True) if allowed
+    }
+    painted.paint(painting, "southeast", "You are carrying too much to get through.", took_time=False)
+    game.step("southeast")
+    left = {name for name, allowed in zip(game.actions, mask.of(game), strict=True) if allowed}
+    assert "southeast" not in left and {"south", "east", "north", "search"} <= left
+
+
 def test_what_is_legal_but_not_the_skills_own_is_left_out():
     _, game = playing("+..\n.@.\n...", ACTION_SETS["compass"])
     assert "open" in game.legal and "kick" in game.legal
