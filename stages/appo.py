@@ -13,6 +13,7 @@ from nethack_pipe.tasks.rewards import RewardWeights
 
 if TYPE_CHECKING:
     from nethack_pipe.appo.runner import Trained
+    from nethack_pipe.perception.observation import ObservationSpec
 
 Skill = Literal["explore", "survive", "combat", "descend", "resource"]
 ObservationPart = Literal["paths", "recency", "crop", "map"]
@@ -83,6 +84,10 @@ class AppoParams(Section):
     async_rl: bool
     device: Literal["cpu", "gpu"]
 
+    imitation_epochs: int = Field(ge=0)
+    imitation_kl_coeff: float = Field(ge=0)
+    imitation_kl_steps: int = Field(gt=0)
+
     @model_validator(mode="after")
     def _fits_together(self) -> "AppoParams":
         for problem in self._problems():
@@ -148,6 +153,22 @@ class AppoParams(Section):
                     f"it when multiplied by num_batches_per_epoch ({self.num_batches_per_epoch}); "
                     f"{self._batch_sizes()}, got {self.batch_size}"
                 )
+        if self.imitation_kl_coeff and not self.imitation_epochs:
+            problems.append(
+                f"imitation_kl_coeff: expected 0 where imitation_epochs is 0, got {self.imitation_kl_coeff}"
+            )
+        if self.imitation_epochs and self.curriculum_env_steps:
+            problems.append(
+                f"curriculum_env_steps: expected 0 where imitation_epochs is not 0 (it would replace what was "
+                f"imitated), got {self.curriculum_env_steps}"
+            )
+        if self.imitation_epochs and not self.action_masks:
+            problems.append(f"imitation_epochs: expected 0 where action_masks is false, got {self.imitation_epochs}")
+        if self.imitation_epochs and self.use_rnn:
+            problems.append(
+                f"imitation_epochs: expected 0 where use_rnn is true (a labelled moment does not tell the state of a "
+                f"recurrent core), got {self.imitation_epochs}"
+            )
         return problems
 
     def _batch_sizes(self) -> str:
@@ -158,11 +179,20 @@ class AppoParams(Section):
         return f"that is {least}, {2 * least}, {3 * least}, ..."
 
 
-def train(params: AppoParams, weights: RewardWeights, *, seed: int, scratch: Path, num_processes: int) -> "Trained":
-    """Train as `params` and the reward's `weights` say, from the root `seed`, with `scratch` for checkpoints."""
+def train(
+    params: AppoParams,
+    weights: RewardWeights,
+    *,
+    seed: int,
+    scratch: Path,
+    num_processes: int,
+    imitated: Path | None = None,
+) -> "Trained":
+    """Train as `params` and the reward's `weights` say, from the root `seed`, with `scratch` for checkpoints.
+
+    `imitated` is what `imitation` has written, to start from and to stay near.
+    """
     from nethack_pipe.appo import runner
-    from nethack_pipe.game.actions import ACTION_SETS
-    from nethack_pipe.perception.observation import ObservationSpec
     from nethack_pipe.tasks.env import EnvConfig, SkillEnv
     from nethack_pipe.tasks.skills import SKILLS
 
@@ -172,21 +202,57 @@ def train(params: AppoParams, weights: RewardWeights, *, seed: int, scratch: Pat
         first = replace(env, enabled_skills=(params.active_skill_bootstrap,))
         skill = SKILLS.index(params.active_skill_bootstrap)
         warm_up = runner.WarmUp(partial(SkillEnv, first), skill, params.curriculum_env_steps)
-    spec = ObservationSpec(params.observation, tuple(params.observation_parts), ACTION_SETS[params.actions])
     return runner.train(
         partial(SkillEnv, env),
         {name: getattr(params, name) for name in SAMPLE_FACTORY_OPTIONS},
         seed=seed,
         train_for_env_steps=params.train_for_env_steps,
         segment_env_steps=params.segment_env_steps,
-        skills=spec.skill,
+        skills=observation_spec(params).skill,
         shared_encoder=params.shared_encoder,
         normalize_per_skill=params.normalize_per_skill,
         linear_decay=params.lr_schedule == "linear_decay",
         scratch=scratch,
         num_processes=num_processes,
         warm_up=warm_up,
+        initial_weights=imitated,
+        imitation_kl_coeff=params.imitation_kl_coeff if imitated else 0.0,
+        imitation_kl_steps=params.imitation_kl_steps,
     )
+
+
+def imitation(params: AppoParams, *, seed: int, counterfactuals: Path, rollouts: Path, path: Path) -> dict[str, float]:
+    """Learn from the labelled moments, unless `path` has what came of it; write the weights there. The metrics."""
+    from nethack_pipe.appo.examples import read_examples
+    from nethack_pipe.appo.imitation import Imitated, imitate
+    from nethack_pipe.policies.actor_critic import NetworkConfig
+    from nethack_pipe.tasks.skills import SKILLS
+
+    if not path.exists():
+        spec = observation_spec(params)
+        network = NetworkConfig(
+            observation_size=spec.size,
+            skill_offset=spec.skill.start,
+            num_skills=len(SKILLS),
+            num_actions=len(spec.actions),
+            shared_encoder=params.shared_encoder,
+            encoder_mlp_layers=tuple(params.encoder_mlp_layers),
+            nonlinearity=params.nonlinearity,
+            use_rnn=params.use_rnn,
+            rnn_type=params.rnn_type,
+            rnn_size=params.rnn_size,
+        )
+        examples = read_examples(counterfactuals, rollouts, spec, params.enabled_skills)
+        imitate(examples, network, epochs=params.imitation_epochs, seed=seed).save(path)
+    return Imitated.load(path).metrics
+
+
+def observation_spec(params: AppoParams) -> "ObservationSpec":
+    """What the policy observes."""
+    from nethack_pipe.game.actions import ACTION_SETS
+    from nethack_pipe.perception.observation import ObservationSpec
+
+    return ObservationSpec(params.observation, tuple(params.observation_parts), ACTION_SETS[params.actions])
 
 
 def env_settings(params: AppoParams) -> dict[str, Any]:
@@ -200,6 +266,7 @@ def main(stage: Stage) -> None:
     import torch
 
     from nethack_pipe.appo import progress, runner
+    from nethack_pipe.appo.examples import ExamplesError
     from nethack_pipe.appo.export import export
     from nethack_pipe.appo.vector_env import GameError
     from nethack_pipe.game.actions import ACTION_SETS
@@ -208,11 +275,26 @@ def main(stage: Stage) -> None:
     params: AppoParams = stage.params["appo"]
     if params.device == "gpu" and not torch.cuda.is_available():
         raise ParamError(["params.yaml: appo.device: expected 'cpu', since PyTorch finds no GPU here, got 'gpu'"])
+    imitated, metrics = None, {}
     try:
+        if params.imitation_epochs:
+            imitated = stage.scratch / "imitated.safetensors"
+            metrics["imitation"] = imitation(
+                params,
+                seed=stage.seed,
+                counterfactuals=stage.input("data/counterfactuals"),
+                rollouts=stage.input("data/rollouts"),
+                path=imitated,
+            )
         trained = train(
-            params, stage.params["rewards"], seed=stage.seed, scratch=stage.scratch, num_processes=worker_count()
+            params,
+            stage.params["rewards"],
+            seed=stage.seed,
+            scratch=stage.scratch,
+            num_processes=worker_count(),
+            imitated=imitated,
         )
-    except (GameError, runner.TrainingError) as error:
+    except (ExamplesError, GameError, runner.TrainingError) as error:
         raise StageError(f"appo: {error}") from error
     export(
         stage.output("models/appo"),
@@ -221,7 +303,7 @@ def main(stage: Stage) -> None:
         {"kind": params.observation, "parts": params.observation_parts},
         {"action_set": params.actions, "env": env_settings(params)},
     )
-    stage.write_metrics(progress.metrics(trained.rows, params.enabled_skills))
+    stage.write_metrics(progress.metrics(trained.rows, params.enabled_skills) | metrics)
     stage.write_curve("training", progress.curve(trained.rows, params.enabled_skills))
 
 

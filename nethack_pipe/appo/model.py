@@ -7,7 +7,7 @@ import torch
 from sample_factory.algo.utils.action_distributions import get_action_distribution
 from sample_factory.algo.utils.tensor_dict import TensorDict
 from sample_factory.model.actor_critic import ActorCritic
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from nethack_pipe.appo import cures  # noqa: F401
@@ -35,6 +35,16 @@ def network_config(
     )
 
 
+def initialize(network: ActorCriticNetwork) -> None:
+    """Draw the first weights of `network` from torch's generator: linear layers orthogonal, biases 0."""
+    for layer in network.modules():
+        if isinstance(layer, nn.Linear):
+            nn.init.orthogonal_(layer.weight)
+            nn.init.zeros_(layer.bias)
+    with torch.no_grad():
+        network.policy_heads.weight.mul_(FIRST_POLICY)
+
+
 class MaskedActorCritic(ActorCritic):
     """Sample Factory's interface around `ActorCriticNetwork`.
 
@@ -48,9 +58,7 @@ class MaskedActorCritic(ActorCritic):
             raise ValueError("normalize_input must be off: it would normalise the action mask too")
         super().__init__(obs_space, action_space, cfg)
         self.network = ActorCriticNetwork(network_config(cfg, obs_space, action_space))
-        self.apply(self.initialize_weights)
-        with torch.no_grad():
-            self.network.policy_heads.weight.mul_(FIRST_POLICY)
+        initialize(self.network)
         self._mask = self._skills = torch.ones(0)
 
     def device_for_input_tensor(self, input_tensor_name: str) -> torch.device:

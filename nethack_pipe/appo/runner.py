@@ -124,12 +124,16 @@ def train(
     scratch: Path,
     num_processes: int,
     warm_up: WarmUp | None = None,
+    initial_weights: Path | None = None,
+    imitation_kl_coeff: float = 0.0,
+    imitation_kl_steps: int = 1,
 ) -> Trained:
     """Train, or go on with what `scratch` holds of this very training.
 
     `options` are Sample Factory's, by its names; `num_workers` x `num_envs_per_worker` is the number of games alive.
     `skills` is where the observation has its skill's one-hot; `shared_encoder` is the network's, `normalize_per_skill`
-    and `linear_decay` are the learner's. The frames of `warm_up` are some of `train_for_env_steps`.
+    and `linear_decay` are the learner's, as are `initial_weights` (a safetensors file) and what holds the policy near
+    them, `imitation_kl_coeff` and `imitation_kl_steps`. The frames of `warm_up` are some of `train_for_env_steps`.
     Raises GameError (with the game's seed) or TrainingError; ends in order on KeyboardInterrupt and SystemExit. No
     process is left behind, and the checkpoints stay.
     """
@@ -163,6 +167,9 @@ def train(
         linear_decay=linear_decay,
         total_env_steps=ends[-1],
         checkpoint_folder=str(folder),
+        initial_weights=str(initial_weights or ""),
+        imitation_kl_coeff=imitation_kl_coeff,
+        imitation_kl_steps=imitation_kl_steps,
     )
     if normalize_per_skill:  # the learner clips what it has scaled
         cfg.update(scaled_reward_clip=cfg.reward_clip, reward_clip=float(_NEVER))

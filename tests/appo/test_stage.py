@@ -105,11 +105,30 @@ BATCH = {"num_workers": 2, "num_envs_per_worker": 4, "rollout": 16, "recurrence"
         ),
         ({"moment_share": 1.5}, "appo.moment_share: expected a number at least 0 and at most 1, got 1.5"),
         (
+            {"imitation_epochs": 5, "curriculum_env_steps": 1000},
+            "appo.curriculum_env_steps: expected 0 where imitation_epochs is not 0 (it would replace what was "
+            "imitated), got 1000",
+        ),
+        (
+            {"imitation_epochs": 5, "curriculum_env_steps": 0, "action_masks": False},
+            "appo.imitation_epochs: expected 0 where action_masks is false, got 5",
+        ),
+        (
             {"curriculum_env_steps": DEFAULTS["train_for_env_steps"]},
             f"appo.curriculum_env_steps: expected less than train_for_env_steps ({DEFAULTS['train_for_env_steps']}), "
             f"got {DEFAULTS['train_for_env_steps']}",
         ),
         ({"encoder_mlp_layers": [64, 0]}, "appo.encoder_mlp_layers: expected widths of at least 1, got [64, 0]"),
+        (
+            {"imitation_epochs": 0, "imitation_kl_coeff": 0.5},
+            "appo.imitation_kl_coeff: expected 0 where imitation_epochs is 0, got 0.5",
+        ),
+        (
+            {"imitation_epochs": 3, "curriculum_env_steps": 0, "use_rnn": True, "rollout": 64, "recurrence": 8},
+            "appo.imitation_epochs: expected 0 where use_rnn is true (a labelled moment does not tell the state of a "
+            "recurrent core), got 3",
+        ),
+        ({"imitation_kl_steps": 0}, "appo.imitation_kl_steps: expected an integer greater than 0, got 0"),
     ],
 )
 def test_a_wrong_value_is_one_line_that_names_the_key(tmp_path: Path, changes: dict[str, Any], words: str) -> None:

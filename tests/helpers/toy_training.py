@@ -1,7 +1,8 @@
 """`python -m tests.helpers.toy_training FOLDER [NAME=VALUE ...]`: a small training on ToyEnv, as a program of its own.
 
 Values are JSON. Sample Factory's options by their names; also frames, segment, seed, processes, trouble,
-shared_encoder, normalize_per_skill, linear_decay, and warm_up: frames in which skill 1 alone is played.
+shared_encoder, normalize_per_skill, linear_decay, initial_weights, imitation_kl_coeff, imitation_kl_steps, and warm_up:
+frames in which skill 1 alone is played.
 The last line it prints is the SHA-256 of the trained weights.
 """
 
@@ -40,6 +41,7 @@ def train(folder: Path, **changes: Any) -> Any:
 
     own = {"frames": 1024, "segment": 512, "seed": 7, "processes": 1, "trouble": ""}
     own |= {"shared_encoder": True, "normalize_per_skill": True, "linear_decay": True, "warm_up": 0}
+    own |= {"initial_weights": None, "imitation_kl_coeff": 0.0, "imitation_kl_steps": 1}
     own |= {name: changes.pop(name) for name in list(changes) if name in own}
     return runner.train(
         partial(ToyEnv, own["trouble"]),
@@ -54,6 +56,9 @@ def train(folder: Path, **changes: Any) -> Any:
         scratch=folder,
         num_processes=own["processes"],
         warm_up=runner.WarmUp(partial(ToyEnv, own["trouble"], 1), 1, own["warm_up"]) if own["warm_up"] else None,
+        initial_weights=own["initial_weights"],
+        imitation_kl_coeff=own["imitation_kl_coeff"],
+        imitation_kl_steps=own["imitation_kl_steps"],
     )
 
 
