@@ -2,9 +2,10 @@
 ``python -m bench.appo``.
 
 Trains as params.yaml says, only shorter, on as many processes as stage `appo` would; what comes before the first frame
-(imports, the games' start) is left out. Raw NLE plays the games of `bench.env`, before and after. Then, in one process,
-the microseconds of one observation by the C kernel and without it, in the same moments. Prints tables and, as the last
-line, the ratio and the microseconds as JSON.
+(imports, the games' start) is left out. Raw NLE plays before and after: the random keys of `bench.env`, most of which
+run into a wall, and, as a fairer measure, the legal random walks of a `SkillEnv`, key by key. Then, in one process, the
+microseconds of one observation by the C kernel and without it, in the same moments. Prints tables and, as the last
+line, the ratios and the microseconds as JSON.
 """
 
 import json
@@ -18,9 +19,18 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from nle import nethack
+from nle.env import NLE
+
 from bench import env as bench_env
 from nethack_pipe import params, portable
+from nethack_pipe.game.actions import DIRECTIONS, KEYS
+from nethack_pipe.game.game import nethack_seeds
+from nethack_pipe.perception import observation
+from nethack_pipe.perception.observation import Observer
+from nethack_pipe.tasks.env import EnvConfig, SkillEnv
 from nethack_pipe.tasks.rewards import RewardWeights
+from nethack_pipe.tasks.skills import SKILLS
 from stages.appo import AppoParams, env_settings, train
 
 ITERATIONS = 24
@@ -73,13 +83,51 @@ def training(settings: AppoParams) -> tuple[float, dict[str, float]]:
     return trained.rows[-1]["frames"] / seconds, shares | {"Sample Factory": 1 - sum(shares.values())}
 
 
+def walks(settings: AppoParams) -> list[tuple[int, list[str]]]:
+    """Games, as seed and actions, of a hero who takes random legal steps as params.yaml's environment allows them."""
+    env = SkillEnv(EnvConfig(**env_settings(settings)))
+    steps = [i for i, name in enumerate(env.action_names) if name in DIRECTIONS]
+    dice = random.Random(2)
+    games = []
+    for seed in range(1, 2 * bench_env.GAMES, 2):
+        seen, _ = env.reset(seed=seed)
+        actions: list[str] = []
+        for _ in range(bench_env.STEPS):
+            legal = [i for i in steps if seen["action_mask"][i]]
+            actions.append(env.action_names[dice.choice(legal)] if legal else "search")
+            seen, _, terminated, truncated, _ = env.step(env.action_names.index(actions[-1]))
+            if terminated or truncated:
+                break
+        games.append((seed, actions))
+    env.close()
+    return games
+
+
+def raw_walks(games: list[tuple[int, list[str]]]) -> Callable[[], float]:
+    """Frames per second of raw NLE that plays `games`."""
+    names = [*DIRECTIONS, "search"]
+    keys = [next(key for key in nethack.ACTIONS if int(key) == KEYS[name]) for name in names]
+    env = NLE(observation_keys=bench_env.OBSERVATION_KEYS, actions=keys, save_ttyrec_every=0)
+    indices = {name: i for i, name in enumerate(names)}
+    plan = [(nethack_seeds(seed), [indices[name] for name in actions]) for seed, actions in games]
+
+    def play() -> float:
+        steps, start = 0, time.perf_counter()
+        for (core, disp, lgen), actions in plan:
+            env.seed(core, disp, False, lgen)
+            env.reset()
+            for action in actions:
+                _, _, terminated, truncated, _ = env.step(action)
+                steps += 1
+                if terminated or truncated:
+                    break
+        return steps / (time.perf_counter() - start)
+
+    return play
+
+
 def observing(settings: AppoParams) -> dict[str, float]:
     """Microseconds of a whole step of the environment, and of its observation with the kernel and without."""
-    from nethack_pipe.perception import observation
-    from nethack_pipe.perception.observation import Observer
-    from nethack_pipe.tasks.env import EnvConfig, SkillEnv
-    from nethack_pipe.tasks.skills import SKILLS
-
     env = SkillEnv(EnvConfig(**env_settings(settings)))
     observers = {"kernel": Observer(env.observation_spec)}
     with mock.patch.object(observation, "_library", lambda: None):  # as where there is no compiler
@@ -119,17 +167,22 @@ def main() -> None:
             count / seconds for count, seconds in (play(bench_env.GAMES * i) for i in range(first, first + RAW_ROUNDS))
         ]
 
-    before = raw(RAW_ROUNDS)
+    walk = raw_walks(walks(default))
+    walk()
+    before, walking = raw(RAW_ROUNDS), [walk() for _ in range(RAW_ROUNDS)]
     rate, shares = training(short)
     plain = statistics.median(before + raw(2 * RAW_ROUNDS))
+    walked = statistics.median(walking + [walk() for _ in range(RAW_ROUNDS)])
     us = observing(default)
     print(f"raw gym NLE, one core   {plain:8.0f} frames per second")
-    print(f"training                {rate:8.0f} frames per second, {rate / plain:.2f} of raw")
+    print(f"  the same, legal steps {walked:8.0f} frames per second")
+    print(f"training                {rate:8.0f} frames per second, {rate / plain:.2f} and {rate / walked:.2f} of raw")
     for name, share in shares.items():
         print(f"  {name:20}  {share:8.0%}")
     print(f"a step of SkillEnv alone {us['step']:7.0f} us")
     print(f"  its observation       {us['kernel']:8.0f} us, without the kernel {us['python']:.0f} us")
-    print(json.dumps({"over_raw": round(rate / plain, 3), "features_us": round(us["kernel"], 1)}))
+    figures = {"over_raw": rate / plain, "over_raw_steps": rate / walked, "features_us": us["kernel"]}
+    print(json.dumps({name: round(value, 3) for name, value in figures.items()}))
 
 
 if __name__ == "__main__":
