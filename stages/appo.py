@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nethack_pipe.perception.observation import ObservationSpec
 
 Skill = Literal["explore", "survive", "combat", "descend", "resource"]
-ObservationPart = Literal["paths", "recency", "crop", "map"]
+ObservationPart = Literal["paths", "recency", "monsters", "crop", "map"]
 
 # The parameters that are Sample Factory's own options, by the same names.
 SAMPLE_FACTORY_OPTIONS = (

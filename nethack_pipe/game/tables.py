@@ -4,10 +4,11 @@ Arrays named IS_... and ..._OF_GLYPH are indexed by glyph and have `MAX_GLYPH` +
 which fills unused inventory slots.
 """
 
+import ctypes
 from enum import IntEnum
 
 import numpy as np
-from nle import nethack
+from nle import _pynethack, nethack
 
 MAP_SHAPE: tuple[int, int] = nethack.DUNGEON_SHAPE  # (21 rows, 79 columns)
 INVENTORY_SIZE: int = nethack.INV_SIZE[0]
@@ -117,6 +118,44 @@ IS_SWALLOW = _flag("glyph_is_swallow")
 IS_WARNING = _flag("glyph_is_warning")
 
 MONSTER_NAMES: tuple[str, ...] = tuple(nethack.permonst(i).mname for i in range(nethack.NUMMONS))
+
+# struct permonst of NetHack 3.6 (include/permonst.h) as 64-bit builds lay it out. NLE hands out one monster at a time,
+# and not its attacks: these are read from its table.
+_PERMONST = np.dtype(
+    {
+        "names": ["mlevel", "mmove", "mattk", "cwt", "difficulty"],
+        "formats": [np.int8, np.int8, (np.uint8, (6, 4)), np.uint16, np.uint8],
+        "offsets": [9, 10, 16, 40, 66],
+        "itemsize": 72,
+    }
+)
+
+
+def _monsters() -> np.ndarray:
+    size = nethack.NUMMONS * _PERMONST.itemsize
+    table = (ctypes.c_char * size).in_dll(ctypes.CDLL(_pynethack.__file__), "mons")
+    monsters = np.frombuffer(table.raw, dtype=_PERMONST)
+    for field in ("mlevel", "mmove", "cwt", "difficulty"):  # on both sides of the attacks
+        told = [getattr(nethack.permonst(i), field) for i in range(nethack.NUMMONS)]
+        if monsters[field].tolist() != told:
+            raise RuntimeError(
+                f"this build of NLE lays out NetHack's struct permonst in another way: {field} of its first monster is "
+                f"{told[0]}, {monsters[field][0]} was read; nle 1.3.0 from its 64-bit wheels is needed"
+            )
+    return monsters
+
+
+_MONSTERS = _monsters()
+# By index into MONSTER_NAMES.
+MONSTER_LEVELS: np.ndarray = _MONSTERS["mlevel"]  # int8: experience level it is created with, or a little off
+MONSTER_SPEEDS: np.ndarray = _MONSTERS["mmove"]  # int8: movement points in a turn, 12 for an ordinary hero
+# (., 6, 4) uint8: of up to six attacks the kind (AT_...), the kind of damage (AD_...), the number of dice and their
+# sides; all zero where there is none. No dice, but sides: as many dice as the monster has levels, or one more.
+MONSTER_ATTACKS: np.ndarray = _MONSTERS["mattk"]
+# Some of include/monattk.h.
+AT_NONE, AT_SPIT, AT_BREA, AT_BOOM, AT_GAZE, AT_MAGC = 0, 10, 12, 14, 15, 255
+AD_BLND, AD_HALU = 11, 36
+
 # A map glyph of an object that was not identified stands for its looks: use OBJECT_DESCRIPTIONS there. Only objects
 # with an empty description are what OBJECT_NAMES says.
 OBJECT_NAMES: tuple[str, ...] = tuple(nethack.OBJ_NAME(nethack.objclass(i)) or "" for i in range(nethack.NUM_OBJECTS))

@@ -100,6 +100,24 @@ OBJECT_OF = np.where(tables.IS_NORMAL_OBJECT, tables.OBJECT_OF_GLYPH, -1)
 MONSTER_TILE = np.where(tables.IS_PET | tables.IS_RIDDEN, np.uint8(Tile.PET), np.uint8(Tile.HOSTILE))
 """(MAX_GLYPH + 1,) uint8: PET or HOSTILE; which of the hostile-looking are peaceful, only NetHack's words tell."""
 
+
+def _of_monsters() -> tuple[np.ndarray, ...]:
+    kind, harm, dice, sides = np.moveaxis(tables.MONSTER_ATTACKS.astype(np.int16), -1, 0)
+    # The dice of a flash of light are turns of blindness or hallucination.
+    hurts = ~np.isin(kind, (tables.AT_NONE, tables.AT_BOOM)) & ~np.isin(harm, (tables.AD_BLND, tables.AD_HALU))
+    damage = (dice * sides * hurts).sum(axis=1)
+    passive = (kind == tables.AT_NONE) & ((harm > 0) | (sides > 0))  # all zero is no attack
+    ranged = np.isin(kind, (tables.AT_SPIT, tables.AT_BREA, tables.AT_GAZE, tables.AT_MAGC))
+    monsters = tables.MONSTER_LEVELS, tables.MONSTER_SPEEDS, damage, passive.any(axis=1), ranged.any(axis=1)
+    return tuple(np.where(MONSTER_OF >= 0, np.take(values, MONSTER_OF), values.dtype.type(0)) for values in monsters)
+
+
+MONSTER_LEVEL, MONSTER_SPEED, MONSTER_DAMAGE, MONSTER_PASSIVE, MONSTER_RANGED = _of_monsters()
+"""(MAX_GLYPH + 1,) what the kind of monster that a glyph shows is like, 0 where it shows none. Integers: level; speed,
+where 12 is an ordinary hero's; the most hit points that all its attacks together can cost, without weapons, spells and
+what it does when it is hit or dies. bool: hitting it hurts, as a floating eye or an acid blob; it spits, breathes,
+gazes or casts spells."""
+
 _IS_BOULDER = np.arange(tables.MAX_GLYPH + 1) == _BOULDER_GLYPH
 IS_ITEM = tables.IS_OBJECT & ~tables.IS_STATUE & ~_IS_BOULDER
 _BLOCKS = tables.IS_STATUE | _IS_BOULDER

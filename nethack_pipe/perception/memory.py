@@ -38,6 +38,8 @@ NOTHING_HERE = re.compile(
     r"\bnothing here to pick up\b|\bfixed to the floor\b|\bMoving the altar\b|\bplumbing connects\b"
     r"|\bneed a gravestone\b|\bcould drink the water\b|\bcome off the hinges\b|\bIt must weigh\b"
 )
+# relobj(): what a pet puts down where the hero sees it.
+DROPS = re.compile(r"\bdrops\b")
 STAIRS_HERE = re.compile(r"There is a (?:staircase|ladder) (up|down) here")
 SOLID = re.compile(r"\bsolid stone\b|\bIt's (?:a wall|solid)|\ba wall\b")
 
@@ -45,7 +47,7 @@ SOLID = re.compile(r"\bsolid stone\b|\bIt's (?:a wall|solid)|\ba wall\b")
 _X, _Y = int(BL.X), int(BL.Y)
 _BLIND = CONDITIONS["blind"]
 _UNKNOWN, _WALL, _STAIRS_DOWN = int(Tile.UNKNOWN), int(Tile.WALL), int(Tile.STAIRS_DOWN)
-_HOSTILE, _PEACEFUL = int(Tile.HOSTILE), int(Tile.PEACEFUL)
+_HOSTILE, _PEACEFUL, _PET = int(Tile.HOSTILE), int(Tile.PEACEFUL), int(Tile.PET)
 _BOULDER, _CLOSED_DOOR = int(Tile.BOULDER), int(Tile.CLOSED_DOOR)
 _MONSTERS = frozenset(map(int, (Tile.PET, Tile.PEACEFUL, Tile.HOSTILE)))
 # The board has a border of wall, so that every tile of the map has eight neighbours.
@@ -63,7 +65,7 @@ class LevelMemory:
         explored: bool, ground that was seen and is not wall or stone.
         items: int16 object glyph last seen there, or NO_ITEM; boulders and statues too.
         lying: bool, one of these that can be picked up.
-        credited: bool, an item on this tile has been counted as found.
+        credited: bool, an item on this tile has been counted as found, or never will be.
         room: uint8 number of the room, from 1; 0 where there is none.
         visits: int32 steps spent on the tile, bumps and waits too.
         last_visit: int32 `Memory.steps` when the hero was there last; 0 where he never was.
@@ -266,14 +268,14 @@ class Memory:
         is_object = (flags & glyphs.OBJECT) != 0
         if is_object.any():
             object_cells = cells[is_object]
-            items[object_cells] = glyph[is_object]
             credited = level.credited.ravel()
             useful = object_cells[(flags[is_object] & glyphs.USEFUL != 0) & ~credited[object_cells]]
             if useful.size:
                 credited[useful] = True
                 if count_items:
-                    scene.new_items = useful.size
-                    self.items_found += useful.size
+                    scene.new_items = useful.size - int(np.count_nonzero(self._brought(level, scene, useful)))
+                    self.items_found += scene.new_items
+            items[object_cells] = glyph[is_object]
         thing = items.take(cells)
         level.lying.ravel()[cells] = glyphs.IS_ITEM.take(thing)  # NO_ITEM, -1, finds the last entry: False
         level.items_known = int(np.count_nonzero(level.lying))
@@ -283,6 +285,20 @@ class Memory:
         floor = cells[(flags & glyphs.ROOM) != 0]
         if floor.size and not level.room.take(floor).all():
             self._find_rooms(level, scene)
+
+    def _brought(self, level: LevelMemory, scene: Scene, cells: np.ndarray) -> np.ndarray:
+        """On which of these cells a pet has put the object that shows there: no find, or standing still would earn.
+
+        They were known to be bare, and the pet was there a moment ago. A fast one may take a step before it drops a
+        thing; NetHack says so then. What a killed monster leaves lies where that was.
+        """
+        place = _ON_BOARD.take(cells)
+        before = level.board.take(place)  # not yet up to date
+        pet = before == _PET
+        if DROPS.search(scene.text):
+            beside = (level.board.take(place[:, None] + _AROUND) == _PET).any(axis=1)
+            pet |= beside & (before != _HOSTILE)
+        return pet & (level.tiles.take(cells) != _UNKNOWN) & (level.items.take(cells) == NO_ITEM)
 
     def _know_stairs(self, level: LevelMemory, scene: Scene, cell: int, tile: int) -> None:
         """Remembers a staircase, and counts it if it is new."""
@@ -399,6 +415,7 @@ class Memory:
         self.kills += scene.kills
         if before is None:
             self.max_depth, self.max_gold, self.first_gold = scene.depth, scene.gold, scene.gold
+        scene.hp_change = scene.hp - before.hp if before is not None else 0
         scene.points = scene.score - max(0, scene.gold - self.first_gold)
         scene.deeper = max(0, scene.depth - self.max_depth)
         scene.gold_record = max(0, scene.gold - self.max_gold)

@@ -4,11 +4,12 @@
 
 A rich observation has scalars, the eight neighbours, the skill and the mask, and these parts, each of which can be left
 out: ``paths``, ways over the ground that is known; ``recency``, where the hero has just been and what he did there;
-``crop``, the 9 x 9 tiles around him; ``map``, the whole level, coarsely. All is read from a `Scene` and its `Memory`
-and nothing else is kept, so that a game, and a twin that looks ahead, are seen alike.
+``monsters``, what the hostile ones that he sees are like; ``crop``, the 9 x 9 tiles around him; ``map``, the whole
+level, coarsely. All is read from a `Scene` and its `Memory` and nothing else is kept, so that a game, and a twin that
+looks ahead, are seen alike.
 
-The parts are computed by native/paths.c, or without a compiler, to the same bits, by numpy and `perception.paths`.
-NETHACK_PIPE_KERNELS=python in the environment chooses the latter.
+The larger parts are computed by native/paths.c, or without a compiler, to the same bits, by numpy and
+`perception.paths`. NETHACK_PIPE_KERNELS=python in the environment chooses the latter.
 """
 
 import ctypes
@@ -26,14 +27,15 @@ import numpy as np
 from nethack_pipe.game.actions import ACTION_SETS, DIRECTIONS
 from nethack_pipe.game.tables import CONDITIONS
 from nethack_pipe.native import build
-from nethack_pipe.perception import features, paths
+from nethack_pipe.perception import features, glyphs, paths
 from nethack_pipe.perception.glyphs import Tile
 from nethack_pipe.perception.memory import HEIGHT, LATEST_ACTIONS, WIDTH, LevelMemory, Memory
 from nethack_pipe.perception.scene import Scene
 
 ObservationKind = Literal["reference", "rich"]
-Part = Literal["paths", "recency", "crop", "map"]
+Part = Literal["paths", "recency", "monsters", "crop", "map"]
 PARTS: tuple[Part, ...] = get_args(Part)
+_KERNEL_PARTS = ("paths", "recency", "crop", "map")  # as in native/paths.c
 
 TARGETS = {
     "frontier": "walkable, never stood on, beside something never seen",
@@ -46,6 +48,10 @@ TARGETS = {
 }
 FAR = 40  # steps, from where on the first of the two distances stays 1
 PATH_NUMBERS = 3 + len(DIRECTIONS)
+MONSTERS = 2  # the nearest
+MONSTER_NUMBERS = 9
+TRAITS = "level / 10, speed / 12, most damage in one go / 20, 1 where hitting it hurts"
+NEAR = 8  # tiles, from where on differences of rows and columns stay 1
 CROP = 9
 HALF_LIFE = 8  # steps until a visit counts half
 MANY_VISITS = 4  # that count half of the most
@@ -175,6 +181,11 @@ def _rich_fields(spec: ObservationSpec) -> _Fields:
     yield "mask", (len(spec.actions),), "1 legal, 0 not"
     if "recency" in spec.parts:
         yield "last_actions", (LATEST_ACTIONS, len(spec.actions)), "one-hot, latest first; none for any other action"
+    if "monsters" in spec.parts:
+        yield "monsters_adjacent", (len(DIRECTIONS), 4), f"hostile in view ({', '.join(DIRECTIONS)}): {TRAITS}"
+        where = f"1, rows south and columns east / {NEAR} (-1 to 1), 1 / distance"
+        what = f"nearest hostiles in view (none inside a monster): {where}, {TRAITS}, 1 where it attacks from afar"
+        yield "monsters_near", (MONSTERS, MONSTER_NUMBERS), what
     if "paths" in spec.parts:
         for name, meaning in TARGETS.items():
             what = f"nearest {name} ({meaning}): reachable, steps / {FAR} (at most 1), 1 / (1 + steps), "
@@ -195,6 +206,7 @@ _SCALARS = {
     "hp": "hit points / maximum",
     "max_hp": "maximum of hit points / 50",
     "low_hp": "1 at or below half",
+    "hp_change": "change of hit points by the last action / maximum",
     "ac": "armour class / 20",
     "strength": "/ 25",
     "dexterity": "/ 25",
@@ -228,6 +240,7 @@ def _scalars(scene: Scene, memory: Memory, around: list[int]) -> tuple[float, ..
         scene.hp / max(scene.max_hp, 1),
         scene.max_hp / 50,
         scene.low_hp,
+        scene.hp_change / max(scene.max_hp, 1),
         scene.ac / 20,
         scene.strength / 25,
         scene.dexterity / 25,
@@ -258,6 +271,21 @@ def _scalars(scene: Scene, memory: Memory, around: list[int]) -> tuple[float, ..
 _HUNGER_NUMBERS = np.eye(len(HUNGER)).tolist()
 _NO_CONDITION = [False] * len(CONDITIONS)
 _PACK = struct.Struct(f"{len(_SCALARS) + len(HUNGER) + len(CONDITIONS)}f")
+_PACK_ADJACENT = struct.Struct("4f")
+_PACK_NEAR = struct.Struct(f"{MONSTER_NUMBERS}f")
+# By difference of rows or columns; negative ones count from the end.
+_AWAY = [max(-1.0, min(tiles / NEAR, 1.0)) for tiles in (*range(WIDTH), *range(-WIDTH, 0))]
+# Of each glyph: what `TRAITS` names, and whether it attacks from afar.
+_TRAITS = np.stack(
+    [
+        glyphs.MONSTER_LEVEL / 10,
+        glyphs.MONSTER_SPEED / 12,
+        glyphs.MONSTER_DAMAGE / 20,
+        glyphs.MONSTER_PASSIVE,
+        glyphs.MONSTER_RANGED,
+    ],
+    axis=1,
+).tolist()
 
 
 class Observer:
@@ -269,17 +297,20 @@ class Observer:
             neighbours = spec.where("neighbours")
             self._neighbours = range(neighbours.start, neighbours.stop, len(Tile))
             self._ground, self._skill, self._mask = spec.where("ground").start, spec.skill.start, spec.mask
-            self._head = slice(0, spec.mask.stop)
+            self._head = slice(0, _head_size(spec))
             if "recency" in spec.parts:
                 self._actions = spec.where("last_actions").start
-                self._head = slice(0, spec.where("last_actions").stop)
+            if "monsters" in spec.parts:
+                adjacent, near = spec.where("monsters_adjacent").start, spec.where("monsters_near")
+                self._adjacent = {step: 4 * (adjacent + 4 * i) for i, step in enumerate(DIRECTIONS.values())}  # bytes
+                self._near = [4 * place for place in range(near.start, near.stop, MONSTER_NUMBERS)]
             self._index = {name: i for i, name in enumerate(spec.actions)}
         self.reset()
 
     def reset(self) -> None:
         """A game begins: what was kept of the one before is let go."""
         self._parts: _Parts | None = None
-        if self.spec.parts:
+        if any(part in _KERNEL_PARTS for part in self.spec.parts):
             library = _library()
             self._parts = _Plain(self.spec) if library is None else _Compiled(self.spec, library)
 
@@ -317,14 +348,38 @@ class Observer:
                     index = self._index.get(action.partition(":")[0])
                 if index is not None:
                     numbers[place + index] = 1.0
+        if "monsters" in self.spec.parts and scene.in_view:
+            self._write_monsters(scene, numbers)
         if self._parts is not None:
             self._parts.write(scene, memory, out)
         return out
 
+    def _write_monsters(self, scene: Scene, numbers: Any) -> None:
+        """The part `monsters`, over zeros."""
+        y, x, adjacent = scene.y, scene.x, self._adjacent
+        hostiles = []
+        for cell, glyph, tile in scene.in_view:
+            if tile == _HOSTILE:
+                dy, dx = cell // WIDTH - y, cell % WIDTH - x
+                hostiles.append((max(abs(dy), abs(dx)), cell, dy, dx, glyph))
+                if (dy, dx) in adjacent:
+                    _PACK_ADJACENT.pack_into(numbers, adjacent[dy, dx], *_TRAITS[glyph][:4])
+        if len(hostiles) > 1:
+            hostiles.sort()
+        for place, (distance, _, dy, dx, glyph) in zip(self._near, hostiles, strict=False):
+            _PACK_NEAR.pack_into(numbers, place, 1.0, _AWAY[dy], _AWAY[dx], 1 / distance, *_TRAITS[glyph])
+
+
+def _head_size(spec: ObservationSpec) -> int:
+    """How many numbers the observer itself writes; those of `_Parts` follow."""
+    if "monsters" in spec.parts:
+        return spec.where("monsters_near").stop
+    return (spec.where("last_actions") if "recency" in spec.parts else spec.mask).stop
+
 
 class _Parts(Protocol):
     def write(self, scene: Scene, memory: Memory, out: np.ndarray) -> None:
-        """Writes the numbers of all parts, each one, but `last_actions`."""
+        """Writes the numbers of all `_KERNEL_PARTS`, each one, but `last_actions`."""
 
 
 _Ways = Sequence[tuple[int, list[bool]] | None]  # for each target: steps, which directions come nearer
@@ -425,7 +480,7 @@ class _View(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in _MAPS),
         *((name, ctypes.c_uint8 * len(Tile)) for name in ("closed", "door", "plane_of")),
         *((name, ctypes.c_uint8) for name in ("unknown", "stairs_down", "stairs_up", "closed_door", "hostile")),
-        *((name, ctypes.c_uint8) for name in ("slanted", *PARTS)),
+        *((name, ctypes.c_uint8) for name in ("slanted", *_KERNEL_PARTS)),
         ("start", ctypes.c_int),
     ]
 
@@ -437,13 +492,13 @@ class _Compiled:
         self._observe = observe
         self._numbers = ctypes.c_float * spec.size
         self._view = view = _View()
-        view.start = (spec.where("last_actions") if "recency" in spec.parts else spec.mask).stop
+        view.start = _head_size(spec)
         view.closed[:], view.door[:], view.plane_of[:] = _CLOSED.tolist(), _DOOR.tolist(), _PLANE_OF.tolist()
         for name in ("unknown", "stairs_down", "stairs_up", "closed_door", "hostile"):
             setattr(view, name, Tile[name.upper()])
         view.slanted = _has_diagonals(spec)
-        for part in spec.parts:
-            setattr(view, part, True)
+        for part in _KERNEL_PARTS:
+            setattr(view, part, part in spec.parts)
         self._level: LevelMemory | None = None
 
     def write(self, scene: Scene, memory: Memory, out: np.ndarray) -> None:

@@ -36,6 +36,7 @@ class Scene:
         items_in_view: known items of this level. explored, rooms: tiles and rooms known of this level.
         new_tiles, new_rooms, new_down_stairs, new_up_stairs, new_items, kills: counted in this step for the first time.
         stairs_down_distance: tiles (Chebyshev) to the nearest known way down on this level, 1000 where none is known.
+        hp_change: by how much this step changes the hit points, 0 at the start of a game.
         deeper, gold_record: by how much this step passes the deepest level and the most gold of this game.
         moved, repeated_state, recent_tile: position changed; same state, or tile, as one of the last eight.
     """
@@ -45,8 +46,8 @@ class Scene:
         "dexterity", "gold", "depth", "experience_level", "score", "points", "hunger", "burden", "condition", "level",
         "y", "x", "cell", "ground", "item_here", "adjacent", "in_view",
         "items_in_view", "explored", "rooms", "unique_tiles", "rooms_found", "new_tiles", "new_rooms",
-        "new_down_stairs", "new_up_stairs", "new_items", "kills", "deeper", "gold_record", "moved", "picked_up",
-        "repeated_state", "recent_tile", "swallowed", "stairs_down_distance", "_hostile_near",
+        "new_down_stairs", "new_up_stairs", "new_items", "kills", "hp_change", "deeper", "gold_record", "moved",
+        "picked_up", "repeated_state", "recent_tile", "swallowed", "stairs_down_distance", "_hostile_near",
     )  # fmt: skip
 
     # Set by Memory.update.
@@ -60,6 +61,7 @@ class Scene:
     rooms_found: int
     kills: int
     points: int
+    hp_change: int
     deeper: int
     gold_record: int
     moved: bool

@@ -51,7 +51,7 @@ class EnvConfig:
     actions: ActionSet = "compass"
     action_masks: bool = True
     observation: ObservationKind = "rich"
-    observation_parts: tuple[Part, ...] = ("paths", "recency")
+    observation_parts: tuple[Part, ...] = ("paths", "recency", "monsters")
     intrinsic_reward_weight: float = 1.0
     extrinsic_reward_weight: float = 0.0
     rewards: RewardWeights = field(default_factory=RewardWeights)

@@ -51,7 +51,7 @@ BATCH = {"num_workers": 2, "num_envs_per_worker": 4, "rollout": 16, "recurrence"
         ),
         (
             {"observation_parts": ["paths", "smell"]},
-            "appo.observation_parts[1]: expected one of 'paths', 'recency', 'crop', 'map', got 'smell'",
+            "appo.observation_parts[1]: expected one of 'paths', 'recency', 'monsters', 'crop', 'map', got 'smell'",
         ),
         (
             {"observation_parts": ["paths", "paths"]},

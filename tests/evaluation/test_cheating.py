@@ -131,6 +131,18 @@ def test_no_script_earns_more_than_standing_still(script, seed, character):
         assert total(paid, task) <= total(stood, task) + 1e-9, task
 
 
+@pytest.mark.parametrize("seed", [38, 83])
+def test_watching_a_pet_that_carries_things_about_pays_nothing(seed):
+    with Game() as game:
+        cheat = Cheat(game, seed)
+        drops = 0
+        for _ in range(100):
+            paid = cheat.does("search")
+            assert all(value <= 0 for task in TASKS for value in paid[task].values()), (paid, cheat.scene.text)
+            drops += " drops " in cheat.scene.text
+    assert drops >= 6
+
+
 def test_walking_past_old_rooms_pays_nothing():
     with Game() as game:
         cheat = Cheat(game, 14)

@@ -37,6 +37,28 @@ def test_names() -> None:
     assert tables.IS_TRAP[tables.CMAP_OFF + tables.CMAP_EXPLANATIONS.index("bear trap")]
 
 
+def test_what_monsters_are_like() -> None:
+    def of(name: str) -> tuple[int, int, list[tuple[int, ...]]]:
+        i = tables.MONSTER_NAMES.index(name)
+        attacks = [tuple(attack) for attack in tables.MONSTER_ATTACKS[i].tolist() if any(attack)]
+        return int(tables.MONSTER_LEVELS[i]), int(tables.MONSTER_SPEEDS[i]), attacks
+
+    assert tables.MONSTER_LEVELS.shape == tables.MONSTER_SPEEDS.shape == (381,)
+    assert tables.MONSTER_ATTACKS.shape == (381, 6, 4)
+    # As src/monst.c has them.
+    assert of("newt") == (0, 6, [(2, 0, 1, 2)])
+    assert of("soldier ant") == (3, 18, [(2, 0, 2, 4), (6, 7, 3, 4)])
+    assert of("floating eye") == (2, 1, [(tables.AT_NONE, 14, 0, 70)])
+    assert of("gas spore") == (1, 3, [(tables.AT_BOOM, 0, 4, 6)])
+    assert of("winter wolf cub") == (5, 12, [(2, 0, 1, 8), (tables.AT_BREA, 3, 1, 6)])
+    assert of("yellow light") == (3, 15, [(13, tables.AD_BLND, 10, 20)])
+    assert of("black light") == (5, 15, [(13, tables.AD_HALU, 10, 12)])
+    assert of("kobold shaman") == (2, 6, [(tables.AT_MAGC, 241, 0, 0)])
+    assert of("cobra")[2] == [(2, 7, 2, 4), (tables.AT_SPIT, tables.AD_BLND, 0, 0)]
+    assert (tables.AT_GAZE, 25, 0, 0) in of("umber hulk")[2]
+    assert of("long worm tail") == (0, 0, [])
+
+
 def test_blstats_and_conditions_are_those_of_a_game() -> None:
     with Game() as game:
         blstats = game.reset(1).observation["blstats"]

@@ -52,6 +52,32 @@ def test_monsters_are_all_that_netHack_calls_so_and_the_unseen():
     assert set(glyphs.MONSTER_TILE[:-1][~tame].tolist()) == {Tile.HOSTILE}
 
 
+@pytest.mark.parametrize(
+    ("name", "level", "speed", "damage", "passive", "ranged"),
+    [
+        ("newt", 0, 6, 2, False, False),
+        ("soldier ant", 3, 18, 2 * 4 + 3 * 4, False, False),
+        ("gnome lord", 3, 8, 8, False, False),  # what it wields is not seen
+        ("floating eye", 2, 1, 0, True, False),
+        ("acid blob", 1, 3, 0, True, False),
+        ("cockatrice", 5, 6, 3, True, False),
+        ("gas spore", 1, 3, 0, False, False),
+        ("yellow light", 3, 15, 0, False, False),
+        ("winter wolf cub", 5, 12, 8 + 6, False, True),
+        ("cobra", 6, 18, 2 * 4, False, True),
+        ("kobold shaman", 2, 6, 0, False, True),
+        ("long worm tail", 0, 0, 0, False, False),
+    ],
+)
+def test_what_kinds_of_monsters_are_like(name, level, speed, damage, passive, ranged):
+    of_glyph = glyphs.MONSTER_LEVEL, glyphs.MONSTER_SPEED, glyphs.MONSTER_DAMAGE
+    of_glyph += glyphs.MONSTER_PASSIVE, glyphs.MONSTER_RANGED
+    for glyph in (monster(name), pet(name)):
+        assert [table[glyph] for table in of_glyph] == [level, speed, damage, passive, ranged]
+    assert not any(table[body(name)] or table[statue(name)] for table in of_glyph)
+    assert not any(table[tables.INVIS_OFF] or table[tables.NO_GLYPH] for table in of_glyph)
+
+
 def test_monsters_of_every_letter_count():
     # Humans, demons, eels, dogs, golems, ghosts: letters that are no lower-case letters.
     names = ("shopkeeper", "balrog", "giant eel", "newt", "iron golem", "ghost", "lichen", "Elvenking")

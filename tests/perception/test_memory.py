@@ -304,6 +304,44 @@ def test_an_item_dropped_on_a_body_is_no_find():
     assert story.show("|.)@|", "east").new_items == 0
 
 
+def test_what_a_pet_drops_is_no_find():
+    story = Story()
+    story.show("|@....|")
+    story.show("|@.f..|", "wait")
+    twin = story.memory.copy()
+    dropped = story.show("|@.)f.|", "search")
+    assert (dropped.new_items, dropped.items_in_view, dropped.tile("east")) == (0, 1, Tile.FLOOR)
+    assert twin.update(story.step, "search").new_items == twin.items_found == story.memory.items_found == 0
+    # Taken up again and put down elsewhere, a step further on than it was seen.
+    story.show("|@.f..|", "search")
+    story.show("|@..f.|", "search", "The kitten picks up a dagger.")
+    assert story.show("|@...f|", "search").new_items == 0
+    assert story.show("|@.f.)|", "search", "The kitten drops a dagger.").new_items == 0
+    assert story.memory.items_found == 0
+
+
+def test_what_lay_under_a_pet_that_came_first_is_a_find():
+    story = Story()
+    story.show("|@.f..|")  # nobody has seen what it stands on
+    assert story.show("|@.)f.|", "search").new_items == 1
+
+
+def test_what_appears_far_from_a_pet_or_unsaid_beside_it_is_a_find():
+    for after, text in (("|@.f.)|", "The kitten drops a dagger."), ("|@).f.|", "")):
+        story = Story()
+        story.show("|@....|")
+        story.show("|@.f..|", "wait")
+        assert story.show(after, "search", text).new_items == 1
+
+
+def test_what_a_killed_monster_leaves_beside_a_pet_is_a_find():
+    story = Story()
+    story.show("|@....|")
+    story.show("|@nf..|", "wait")
+    scene = story.show("|@)f)f|", "east", "You kill the newt!  The kitten drops a dagger.")
+    assert (scene.kills, scene.new_items, scene.items_in_view) == (1, 1, 2)
+
+
 @pytest.mark.parametrize("action", ["kick", "kick:east"])
 def test_a_kicked_item_is_found_once(action):
     story = Story()

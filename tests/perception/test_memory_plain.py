@@ -27,6 +27,7 @@ class PlainLevel:
         self.credited: set[tuple[int, int]] = set()
         self.stairs: set[tuple[int, int]] = set()
         self.rooms: list[set[tuple[int, int]]] = []
+        self.monsters: dict[tuple[int, int], int] = {}  # of each tile who was there when it was seen last
 
 
 class Plain:
@@ -35,6 +36,7 @@ class Plain:
     def __init__(self) -> None:
         self.levels: dict[tuple[int, int], PlainLevel] = {}
         self.at: tuple[tuple[int, int], int, tuple[int, int]] | None = None  # level, depth, hero
+        self.hp: int | None = None
 
     def update(self, step: Step, action: str | None) -> dict[str, object]:
         screen = step.observation["glyphs"].tolist()
@@ -51,7 +53,8 @@ class Plain:
             for cell in CELLS:
                 glyph = screen[cell[0]][cell[1]]
                 if cell != hero or not glyphs.IS_MONSTER[glyph]:
-                    self._look(cell, glyph, count_items=action not in ("drop", "kick"))
+                    brought = self._brought(cell, step.text)
+                    self._look(cell, glyph, count_items=action not in ("drop", "kick") and not brought)
             self._find_rooms()
             self._explore(hero)
             self._listen(step, action, hero, arrived or self.at is None or self.at[2] != hero)
@@ -63,9 +66,14 @@ class Plain:
             for cell in CELLS
             if cell != hero and glyphs.IS_MONSTER[screen[cell[0]][cell[1]]]
         }
+        if not glyphs.IS_SWALLOW[screen[max(hero[0] - 1, 0)][hero[1]]]:
+            # The hero hides what became of the one who was there before him.
+            level.monsters = {cell: tile for cell, tile in level.monsters.items() if cell == hero} | monsters
+        before, self.hp = self.hp, stats[BL.HP]
         ways_down = [cell for cell in level.stairs if level.tiles[cell] == Tile.STAIRS_DOWN]
         return {
             **self.found,
+            "hp_change": 0 if before is None else self.hp - before,
             "explored": len(level.explored),
             "items_in_view": sum(bool(glyphs.IS_ITEM[item]) for item in level.items.values()),
             "item_here": hero in level.items and bool(glyphs.IS_ITEM[level.items[hero]]),
@@ -75,6 +83,15 @@ class Plain:
             "adjacent": [self._on((hero[0] + dy, hero[1] + dx), monsters) for dy, dx in DIRECTIONS.values()],
             "stairs_down_distance": min((max(abs(y - hero[0]), abs(x - hero[1])) for y, x in ways_down), default=FAR),
         }
+
+    def _brought(self, cell: tuple[int, int], text: str) -> bool:
+        """Whether a thing that shows on this tile now is what a pet has dropped."""
+        level = self.level
+        if cell not in level.tiles or level.tiles[cell] == Tile.UNKNOWN or cell in level.items:
+            return False
+        around = [level.monsters.get((cell[0] + dy, cell[1] + dx)) for dy, dx in DIRECTIONS.values()]
+        on = level.monsters.get(cell)
+        return on == Tile.PET or (on != Tile.HOSTILE and " drops " in text and Tile.PET in around)
 
     def _look(self, cell: tuple[int, int], glyph: int, count_items: bool) -> None:
         level, flags = self.level, FLAGS[glyph]
@@ -171,3 +188,19 @@ def test_what_is_remembered_is_what_a_plain_memory_remembers(seed):
             if rng.random() < 0.7:
                 action = policies[step // 100].act([0], [playthrough])[0]
             scene = playthrough.step(action)
+
+
+@pytest.mark.parametrize("seed", [38, 63, 83, 96, 119])
+def test_what_a_pet_carries_about_is_found_by_nobody(seed):
+    with Game() as game:
+        playthrough = Playthrough(game, ACTION_SETS["compass"])
+        playthrough.reset(seed)
+        plain = Plain()
+        plain.update(game.last, None)
+        lying, drops = {playthrough.scene.items_in_view}, 0
+        for _ in range(100):
+            scene = playthrough.step("search")
+            assert scene.new_items == plain.update(game.last, "search")["new_items"] == 0, scene.text
+            lying.add(scene.items_in_view)
+            drops += " drops " in scene.text
+    assert drops >= 4 and len(lying) > 1  # the hero sees things vanish and lie elsewhere

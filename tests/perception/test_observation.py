@@ -1,6 +1,7 @@
 """The rich observation: known answers on painted maps, a plain reading of real moments, and its two ways against each
 other on thousands of them."""
 
+import ctypes
 import random
 import re
 import warnings
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nle import _pynethack, nethack
 
 from nethack_pipe.game import tables
 from nethack_pipe.game.actions import ACTION_SETS, DIRECTIONS
@@ -31,7 +33,7 @@ from nethack_pipe.policies.scripted import Frontier, Random, WallAvoidance
 from nethack_pipe.tasks.playthrough import CLOSED, DOORS, Playthrough
 from nethack_pipe.tasks.skills import SKILLS
 from tests.helpers.games import WIZARD_KEYS, press
-from tests.helpers.scenes import Story, at, monster
+from tests.helpers.scenes import Story, at, monster, pet
 
 REFERENCE, COMPASS = ACTION_SETS["reference"], ACTION_SETS["compass"]
 EIGHT = ObservationSpec("rich", PARTS, COMPASS)
@@ -102,9 +104,11 @@ def test_the_fields_say_what_every_number_is(actions):
         sizes[kind, parts] = spec.size
     count = len(actions)
     assert sizes["reference", ()] == features.size(count)
-    assert sizes["rich", ()] == 25 + 5 + 13 + 19 + 8 * 19 + 5 + count
+    assert sizes["rich", ()] == 26 + 5 + 13 + 19 + 8 * 19 + 5 + count
     added = {part: sizes["rich", (part,)] - sizes["rich", ()] for part in PARTS}
-    assert added == {"paths": 77, "recency": 162 + 4 * count, "crop": 14 * 81, "map": 6 * 91 + 2}
+    monsters = 8 * 4 + 2 * 9
+    expected = {"paths": 77, "recency": 162 + 4 * count, "monsters": monsters, "crop": 14 * 81, "map": 6 * 91 + 2}
+    assert added == expected
     assert sizes["rich", PARTS] == sizes["rich", ()] + sum(added.values())
 
 
@@ -116,7 +120,7 @@ def test_the_order_in_which_parts_are_named_means_nothing():
     ("kind", "parts", "message"),
     [
         ("poor", (), "expected one of reference, rich, got 'poor'"),
-        ("rich", ("path",), r"each of paths, recency, crop, map at most once, got \('path',\)"),
+        ("rich", ("path",), r"each of paths, recency, monsters, crop, map at most once, got \('path',\)"),
         ("rich", ("map", "map"), "at most once"),
         ("reference", ("map",), "the reference observation has none"),
     ],
@@ -134,7 +138,7 @@ def test_a_field_that_is_not_there_is_an_error():
 def test_both_kinds_are_printed_as_tables(capsys):
     observation.main()
     lines = capsys.readouterr().out.splitlines()
-    assert "rich, 18 actions: 2230 numbers, float32" in lines
+    assert "rich, 18 actions: 2281 numbers, float32" in lines
     for spec in (ObservationSpec("reference", (), COMPASS), EIGHT):
         for field in spec.fields:
             assert any(line.split()[0] == str(field.start) and field.name in line for line in lines if line)
@@ -198,7 +202,8 @@ def test_scalars_neighbours_skill_and_mask():
     found = by_name(EIGHT, numbers)
     scalars = {name: found[name] for name in observation._SCALARS}
     expected = {
-        **{"hp": 0.5, "max_hp": 14 / 50, "low_hp": 1, "ac": -0.1, "strength": 0.72, "dexterity": 0.4},
+        **{"hp": 0.5, "max_hp": 14 / 50, "low_hp": 1, "hp_change": -0.5, "ac": -0.1},
+        **{"strength": 0.72, "dexterity": 0.4},
         **{"experience_level": 0.3, "depth": 0.1, "turn": 0.25, "steps": 0.001, "gold": 0.5, "burden": 0.2},
         **{"hostiles_adjacent": 0.25, "hostiles_in_view": 0.25, "items": 0.25, "explored": 16 / 400, "rooms": 0.1},
         **{"new_tiles": 0, "item_here": 0, "visits_here": 0.2, "took_time": 1, "moved": 1, "repeated_state": 0},
@@ -407,6 +412,73 @@ def test_inside_a_monster_it_is_on_all_sides_and_there_are_no_other_ways(way):
         set(TARGETS) - {"hostile"}
     )
     assert path(found, "hostile") == (1, [*ALL])
+
+
+# -- Monsters ------------------------------------------------------------------------------------------------------
+
+NOBODY = [0.0] * 9
+
+
+def adjacent(seen: dict[str, Any]) -> dict[str, list[float]]:
+    """The directions in which somebody is described, and how."""
+    rows = zip(DIRECTIONS, seen["monsters_adjacent"].tolist(), strict=True)
+    return {name: row for name, row in rows if any(row)}
+
+
+def numbers(*values: float) -> list[float]:
+    return np.float32(values).tolist()
+
+
+def test_hostile_monsters_are_described_by_what_they_are_like():
+    names = {(1, 0): "soldier ant", (0, 2): "floating eye", (1, 3): "winter wolf cub"}
+    story = told("n....\n.@...", glyphs={place: monster(name) for place, name in names.items()})
+    found = seen("python", story)
+    assert adjacent(found) == {
+        "west": numbers(3 / 10, 18 / 12, 20 / 20, 0),
+        "northeast": numbers(2 / 10, 1 / 12, 0, 1),
+        "northwest": numbers(0, 6 / 12, 2 / 20, 0),
+    }
+    # Of three as near the first two in reading order; the wolf is further off.
+    assert found["monsters_near"].tolist() == [
+        numbers(1, -1 / 8, -1 / 8, 1, 0, 6 / 12, 2 / 20, 0, 0),
+        numbers(1, -1 / 8, 1 / 8, 1, 2 / 10, 1 / 12, 0, 1, 0),
+    ]
+    story.show("....n..\n.@..\n....", "wait", glyphs={(1, 3): monster("winter wolf cub")})
+    found = seen("python", story)
+    assert adjacent(found) == {}
+    assert found["monsters_near"].tolist() == [
+        numbers(1, 0, 2 / 8, 1 / 2, 5 / 10, 12 / 12, 14 / 20, 0, 1),
+        numbers(1, -1 / 8, 3 / 8, 1 / 3, 0, 6 / 12, 2 / 20, 0, 0),
+    ]
+
+
+def test_pets_and_the_peaceful_are_not_described():
+    found = seen("python", told("fG.\n.@.\n.h.", glyphs={(2, 1): pet("soldier ant")}))
+    assert not found["monsters_adjacent"].any() and not found["monsters_near"].any()
+
+
+def test_where_somebody_unseen_was_felt_he_is_there_and_no_more_is_known():
+    found = seen("python", told("I@.\n..5"))
+    assert adjacent(found) == {}
+    assert found["monsters_near"].tolist() == [
+        numbers(1, 0, -1 / 8, 1, 0, 0, 0, 0, 0),
+        numbers(1, 1 / 8, 1 / 8, 1, 0, 0, 0, 0, 0),
+    ]
+
+
+def test_how_far_away_a_monster_is_is_capped_but_not_its_nearness():
+    found = seen("python", told("@" + 19 * "." + "n" + "\n" * 10 + "." * 20 + "n"))
+    assert found["monsters_near"][:, :4].tolist() == [numbers(1, 0, 1, 1 / 20), numbers(1, 1, 1, 1 / 20)]
+
+
+def test_inside_a_monster_nobody_is_described():
+    story = told("n@n")
+    assert seen("python", story)["monsters_near"].all(axis=1).tolist() == [False, False]
+    stomach = tables.SWALLOW_OFF + 8 * tables.MONSTER_NAMES.index("ochre jelly")
+    inside = {(2 + dy, 2 + dx): stomach + i for i, (dy, dx) in enumerate(DIRECTIONS.values())}
+    assert story.show("@", "wait", glyphs=inside, hero=(2, 2)).swallowed
+    found = seen("python", story)
+    assert adjacent(found) == {} and found["monsters_near"].tolist() == [NOBODY, NOBODY]
 
 
 # -- Recency, crop, map --------------------------------------------------------------------------------------------
@@ -685,6 +757,103 @@ def test_what_is_observed_of_real_moments_is_what_a_plain_reading_finds(spec):
     assert all(number >= 3 for number in met.values()), met
 
 
+class Permonst(ctypes.Structure):
+    """struct permonst of NetHack, up to the attacks and as long as it is."""
+
+    _fields_ = [
+        ("mname", ctypes.c_char_p),
+        ("mlet", ctypes.c_char),
+        *((name, ctypes.c_int8) for name in ("mlevel", "mmove", "ac", "mr", "maligntyp")),
+        ("geno", ctypes.c_ushort),
+        ("mattk", ctypes.c_uint8 * 4 * 6),
+        ("rest", ctypes.c_uint64 * 4),
+    ]
+
+
+PERMONST = (Permonst * nethack.NUMMONS).in_dll(ctypes.CDLL(_pynethack.__file__), "mons")
+
+
+def plain_monster(glyph: int) -> list[float]:
+    """The last five numbers of `monsters_near`."""
+    if not nethack.glyph_is_monster(glyph):
+        return [0.0] * 5
+    kind = nethack.glyph_to_mon(glyph)
+    told, read = nethack.permonst(kind), PERMONST[kind]
+    assert (read.mname.decode(), read.mlevel) == (told.mname, told.mlevel)
+    damage, passive, ranged = 0, 0, 0
+    for how, what, dice, sides in map(list, read.mattk):
+        if how == 0:
+            passive |= (what, dice, sides) != (0, 0, 0)
+        elif how != 14 and what not in (11, 36):  # explodes when it dies; blinds, makes one hallucinate
+            damage += dice * sides
+        ranged |= how in (10, 12, 15, 255)
+    return [told.mlevel / 10, told.mmove / 12, damage / 20, passive, ranged]
+
+
+def plain_monsters(shown: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The part `monsters`, from what NLE shows."""
+    hero = int(shown["blstats"][1]), int(shown["blstats"][0])
+    around, near = np.zeros((8, 4), dtype=np.float32), np.zeros((2, 9), dtype=np.float32)
+    screen = shown["glyphs"].astype(np.int64)
+    if nethack.glyph_is_swallow(screen).any():
+        return around, near
+    foes = nethack.glyph_is_monster(screen) | nethack.glyph_is_invisible(screen) | nethack.glyph_is_warning(screen)
+    foes &= ~(nethack.glyph_is_pet(screen) | nethack.glyph_is_ridden_monster(screen) | shown["peaceful"])
+    foes[hero] = False
+    steps = [(y - hero[0], x - hero[1]) for y, x in np.argwhere(foes).tolist()]
+    for i, (dy, dx) in enumerate(sorted(steps, key=lambda step: max(map(abs, step)))):
+        like, distance = plain_monster(int(screen[hero[0] + dy, hero[1] + dx])), max(abs(dy), abs(dx))
+        if i < 2:
+            rows, columns = (float(np.clip(step / 8, -1, 1)) for step in (dy, dx))
+            near[i] = [1, rows, columns, 1 / distance, *like]
+        if distance == 1:
+            around[list(DIRECTIONS.values()).index((dy, dx))] = like[:4]
+    return around, near
+
+
+def attacked_moments(actions: tuple[str, ...]) -> Iterator[Playthrough]:
+    """Among monsters that are not met every day."""
+    names = ("soldier ant", "floating eye", "winter wolf cub", "gas spore", "cobra", "ghost", "long worm", "stalker")
+    with Game(WIZARD_KEYS, wizard=True) as game:
+        playthrough = Playthrough(game, actions)
+        policy = Random()
+        policy.reset(0, 0)
+        for i in range(len(names)):
+            playthrough.reset(5 + i)
+            for name in (names * 2)[i : i + 3]:
+                playthrough._look(press(game, f"\x07{name}\r"), None)
+            for _ in range(10):
+                yield playthrough
+                if playthrough.scene.done:
+                    break
+                playthrough.step(policy.act([0], [playthrough])[0])
+
+
+def test_monsters_and_hit_points_of_real_moments_are_what_a_plain_reading_finds():
+    spec = ObservationSpec("rich", ("monsters",), COMPASS)
+    observe = Observer(spec).observe
+    out = np.full(spec.size, np.nan, dtype=np.float32)  # written over again and again
+    kinds: set[tuple[float, ...]] = set()
+    beside, passive, ranged, several, lost, won = 0, 0, 0, 0, 0, 0
+    for moments in (ordinary_moments, strange_moments, attacked_moments):
+        steps, hp = 0, 0
+        for playthrough in moments(COMPASS):
+            shown = playthrough.game.last.observation
+            found = by_name(spec, observe(playthrough.scene, playthrough.memory, 0, playthrough.mask, out))
+            around, near = plain_monsters(shown)
+            assert np.array_equal(found["monsters_adjacent"], around) and np.array_equal(found["monsters_near"], near)
+            before, steps = (steps, hp), playthrough.memory.steps
+            hp, max_hp = shown["blstats"][10:12].tolist()
+            change = hp - before[1] if steps > 1 else 0
+            if steps in (1, before[0] + 1):  # else things have happened that were not yielded
+                assert found["hp_change"] == np.float32(change / max_hp)
+            beside += around.any()
+            passive, ranged, several = passive + near[0, 7], ranged + near[0, 8], several + near[1, 0]
+            lost, won = lost + (change < 0), won + (change > 0)
+            kinds |= {tuple(row[4:]) for row in near.tolist()}
+    assert min(beside, passive, ranged, several, lost, won) >= 15 and len(kinds) >= 25
+
+
 # -- How it is used ------------------------------------------------------------------------------------------------
 
 
@@ -732,7 +901,7 @@ def test_a_given_array_is_written_over(way):
 )
 def test_an_array_that_cannot_hold_the_observation_is_refused(way, out):
     story = told(ROOM)
-    with pytest.raises(ValueError, match=r"out: expected contiguous float32 of shape \(2230,\), got"):
+    with pytest.raises(ValueError, match=r"out: expected contiguous float32 of shape \(2281,\), got"):
         observer(EIGHT, way).observe(story.memory.scene, story.memory, 0, np.ones(18), out=out)
 
 
