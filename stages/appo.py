@@ -71,6 +71,7 @@ class AppoParams(Section):
     lr_schedule: Literal["constant", "linear_decay"]
     max_grad_norm: float = Field(ge=0)
     exploration_loss_coeff: float = Field(ge=0)
+    final_exploration_loss_coeff: float = Field(ge=0)
     value_loss_coeff: float = Field(ge=0)
     ppo_clip_ratio: float = Field(gt=0)
     ppo_clip_value: float = Field(gt=0)
@@ -125,6 +126,11 @@ class AppoParams(Section):
             problems.append(
                 f"curriculum_env_steps: expected less than train_for_env_steps ({self.train_for_env_steps}), "
                 f"got {self.curriculum_env_steps}"
+            )
+        if self.final_exploration_loss_coeff > self.exploration_loss_coeff:
+            problems.append(
+                "final_exploration_loss_coeff: expected at most exploration_loss_coeff "
+                f"({self.exploration_loss_coeff}), got {self.final_exploration_loss_coeff}"
             )
         if min(self.encoder_mlp_layers) < 1:
             problems.append(f"encoder_mlp_layers: expected widths of at least 1, got {self.encoder_mlp_layers}")
@@ -212,6 +218,7 @@ def train(
         shared_encoder=params.shared_encoder,
         normalize_per_skill=params.normalize_per_skill,
         linear_decay=params.lr_schedule == "linear_decay",
+        final_exploration_loss_coeff=params.final_exploration_loss_coeff,
         scratch=scratch,
         num_processes=num_processes,
         warm_up=warm_up,

@@ -42,9 +42,11 @@ class _LinearDecay(learner.LearningRateScheduler):
 
 
 class Learner(learner.Learner):
-    """Reads also `resume_checkpoint`, `checkpoint_folder`, `linear_decay`, `total_env_steps`, `num_skills`,
-    `normalize_per_skill`, `only_skill`, `initial_weights`, `imitation_kl_coeff` and `imitation_kl_steps` from the
-    configuration.
+    """Reads also `resume_checkpoint`, `checkpoint_folder`, `linear_decay`, `final_exploration_loss_coeff`,
+    `total_env_steps`, `num_skills`, `normalize_per_skill`, `only_skill`, `initial_weights`, `imitation_kl_coeff` and
+    `imitation_kl_steps` from the configuration.
+
+    The weight of the entropy goes linearly from `exploration_loss_coeff` to `final_exploration_loss_coeff`.
 
     `only_skill` is the skill that alone is played yet, or None. What resumes with None the training of one skill gives
     all the others what this one has learned.
@@ -61,6 +63,7 @@ class Learner(learner.Learner):
 
     def init(self) -> Any:
         self.reward_scale = RewardScale(self.cfg.num_skills, self.cfg.gamma)
+        self.first_exploration = self.cfg.exploration_loss_coeff
         # torch.sqrt in unfused Adam is rounded differently on different processors; fused Adam's square root is exact.
         with mock.patch.object(torch.optim, "Adam", partial(torch.optim.Adam, fused=True)):
             model_data = super().init()
@@ -132,6 +135,11 @@ class Learner(learner.Learner):
 
     def train(self, batch: Any) -> dict[str, Any] | None:
         self._of_minibatches: list[dict[str, float]] = []
+        cfg = self.cfg
+        above = self.first_exploration - cfg.final_exploration_loss_coeff
+        cfg.exploration_loss_coeff = cfg.final_exploration_loss_coeff + falling(
+            above, cfg.total_env_steps, self.env_steps
+        )
         message = super().train(batch)
         if message is not None:
             rows = self._of_minibatches

@@ -118,6 +118,10 @@ BATCH = {"num_workers": 2, "num_envs_per_worker": 4, "rollout": 16, "recurrence"
             f"appo.curriculum_env_steps: expected less than train_for_env_steps ({DEFAULTS['train_for_env_steps']}), "
             f"got {DEFAULTS['train_for_env_steps']}",
         ),
+        (
+            {"exploration_loss_coeff": 0.0, "final_exploration_loss_coeff": 0.001},
+            "appo.final_exploration_loss_coeff: expected at most exploration_loss_coeff (0.0), got 0.001",
+        ),
         ({"encoder_mlp_layers": [64, 0]}, "appo.encoder_mlp_layers: expected widths of at least 1, got [64, 0]"),
         (
             {"imitation_epochs": 0, "imitation_kl_coeff": 0.5},

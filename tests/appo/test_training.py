@@ -17,7 +17,7 @@ import pytest
 import torch
 from sample_factory.algo.utils.rl_utils import prepare_and_normalize_obs
 
-from nethack_pipe.appo import checkpoints, runner
+from nethack_pipe.appo import checkpoints, learner, runner
 from nethack_pipe.appo.export import export
 from nethack_pipe.appo.model import MaskedActorCritic, make_actor_critic
 from nethack_pipe.appo.vector_env import GameError
@@ -91,6 +91,21 @@ def test_the_return_rises(tmp_path: Path) -> None:
     assert rows[-1]["train"]["entropy"] < rows[0]["train"]["entropy"]
 
 
+def test_the_weight_of_the_entropy_falls_to_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = []
+    loss = learner.Learner._entropy_exploration_loss
+
+    def note(self: Any, *args: Any) -> torch.Tensor:
+        weights.append((self.env_steps, self.cfg.exploration_loss_coeff))
+        return loss(self, *args)
+
+    monkeypatch.setattr(learner.Learner, "_entropy_exploration_loss", note)
+    train(tmp_path, frames=512, segment=256, exploration_loss_coeff=0.5, final_exploration=0.1)
+    assert sorted(set(weights)) == [
+        (frames, pytest.approx(0.5 - 0.4 * frames / 512)) for frames in range(128, 513, 128)
+    ]
+
+
 def test_real_games_are_the_same_in_one_process_and_in_two(tmp_path: Path) -> None:
     config = EnvConfig(skill_scheduler="per_episode", env_min_episode_steps=12, env_max_episode_steps=24)
     spec = ObservationSpec(config.observation, config.observation_parts, ACTION_SETS[config.actions])
@@ -106,6 +121,7 @@ def test_real_games_are_the_same_in_one_process_and_in_two(tmp_path: Path) -> No
             shared_encoder=True,
             normalize_per_skill=True,
             linear_decay=False,
+            final_exploration_loss_coeff=0.001,
             scratch=tmp_path / str(processes),
             num_processes=processes,
         )

@@ -1,8 +1,8 @@
 """`python -m tests.helpers.toy_training FOLDER [NAME=VALUE ...]`: a small training on ToyEnv, as a program of its own.
 
 Values are JSON. Sample Factory's options by their names; also frames, segment, seed, processes, trouble,
-shared_encoder, normalize_per_skill, linear_decay, initial_weights, imitation_kl_coeff, imitation_kl_steps, and warm_up:
-frames in which skill 1 alone is played.
+shared_encoder, normalize_per_skill, linear_decay, final_exploration, initial_weights, imitation_kl_coeff,
+imitation_kl_steps, and warm_up: frames in which skill 1 alone is played.
 The last line it prints is the SHA-256 of the trained weights.
 """
 
@@ -41,6 +41,7 @@ def train(folder: Path, **changes: Any) -> Any:
 
     own = {"frames": 1024, "segment": 512, "seed": 7, "processes": 1, "trouble": ""}
     own |= {"shared_encoder": True, "normalize_per_skill": True, "linear_decay": True, "warm_up": 0}
+    own |= {"final_exploration": 0.001}
     own |= {"initial_weights": None, "imitation_kl_coeff": 0.0, "imitation_kl_steps": 1}
     own |= {name: changes.pop(name) for name in list(changes) if name in own}
     return runner.train(
@@ -53,6 +54,7 @@ def train(folder: Path, **changes: Any) -> Any:
         shared_encoder=own["shared_encoder"],
         normalize_per_skill=own["normalize_per_skill"],
         linear_decay=own["linear_decay"],
+        final_exploration_loss_coeff=own["final_exploration"],
         scratch=folder,
         num_processes=own["processes"],
         warm_up=runner.WarmUp(partial(ToyEnv, own["trouble"], 1), 1, own["warm_up"]) if own["warm_up"] else None,
