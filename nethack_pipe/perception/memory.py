@@ -33,10 +33,11 @@ KILL = re.compile(r"\bYou (?:kill|destroy) (?!poor |the poor )[^!.]*!")
 LIES_HERE = re.compile(r"\bYou (?:see|feel) here |\bobjects here\b|\bThings that are here\b")
 # xprname(): inventory letter, blank, dash. Gold is "$".
 PICKED_UP = re.compile(r"(?:^|  |lifting )[a-zA-Z$] - ")
-# pickup() of NetHack 3.6 where no object lies, by what else is there.
+# pickup() of NetHack 3.6 where no object lies, by what else is there, or where none can be reached.
 NOTHING_HERE = re.compile(
     r"\bnothing here to pick up\b|\bfixed to the floor\b|\bMoving the altar\b|\bplumbing connects\b"
     r"|\bneed a gravestone\b|\bcould drink the water\b|\bcome off the hinges\b|\bIt must weigh\b"
+    r"|\bcannot reach the (?:floor|bottom of the pit)\b"
 )
 # relobj(): what a pet puts down where the hero sees it.
 DROPS = re.compile(r"\bdrops\b")

@@ -39,7 +39,8 @@ class SkillMask:
 
     Those are the playthrough's legal ones that `ALLOWED` has, without steps into the unknown: what is next to the hero
     is seen, and what is not is rock. Where nothing at all around him is known (he is blind), these are left. Steps that
-    did not even cost time when they were tried from here (a locked door, a gap too narrow for his load) are out. With
+    did not even cost time when they were tried from here (a locked door, a gap too narrow for his load) are out, and so
+    is any action that has just done nothing. With
     `all_actions` it lets everything pass, whether NetHack can make sense of it or not.
     """
 
@@ -48,17 +49,20 @@ class SkillMask:
         self._allowed = np.array([name in ALLOWED[skill] for name in actions])
         directions = list(DIRECTIONS)
         self._moves = np.array([i for i, name in enumerate(actions) if name in DIRECTIONS])
+        self._index = {name: i for i, name in enumerate(actions)}
         self._offsets = [WIDTH * dy + dx for dy, dx in (DIRECTIONS[name] for name in actions if name in DIRECTIONS)]
         self._towards = np.array([directions.index(name) for name in actions if name in DIRECTIONS])
 
     def of(self, game: Playthrough) -> np.ndarray:
-        """(len(actions),) bool for the present moment of `game`; never empty, since waiting is always legal."""
+        """(len(actions),) bool for the present moment of `game`; never empty, since waiting or searching is legal."""
         if self._all is not None:
             return self._all
         mask = game.mask & self._allowed
         known = mask[self._moves] & (game.scene.adjacent[self._towards] != _UNKNOWN)
         if known.any():
             mask[self._moves] = known
+        if not game.scene.took_time and game.scene.command in self._index:
+            mask[self._index[game.scene.command]] = False
         if barred := game.memory.level.barred:
             here = game.scene.cell
             for move, offset in zip(self._moves.tolist(), self._offsets, strict=True):

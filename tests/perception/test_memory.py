@@ -418,6 +418,7 @@ def test_nothing_here_to_pick_up_is_believed():
     "text",
     [
         "The stairs are solidly fixed to the floor.",
+        "You cannot reach the bottom of the pit.",
         "Moving the altar would be a very bad idea.",
         "The plumbing connects it to the floor.",
     ],

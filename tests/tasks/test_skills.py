@@ -155,6 +155,15 @@ def test_a_step_that_did_not_even_cost_time_is_not_tried_again_from_there():
     assert "southeast" not in left and {"south", "east", "north", "search"} <= left
 
 
+def test_what_has_just_done_nothing_is_not_done_again_at_once():
+    painted, game = playing("...\n.@.\n...", ACTION_SETS["compass"])
+    mask = SkillMask("explore", game.actions)
+    for action, took_time, allowed in (("search", False, False), ("search", True, True), ("wait", False, True)):
+        painted.paint("...\n.@.\n...", action, took_time=took_time)
+        game.step(action)
+        assert mask.of(game)[game.actions.index("search")] == allowed
+
+
 def test_what_is_legal_but_not_the_skills_own_is_left_out():
     _, game = playing("+..\n.@.\n...", ACTION_SETS["compass"])
     assert "open" in game.legal and "kick" in game.legal
