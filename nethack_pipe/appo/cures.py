@@ -5,9 +5,12 @@ in place there too. Each names the trouble it ends.
 """
 
 import logging
+import threading
 import warnings
+from functools import partial
 from typing import Any
 
+from sample_factory.algo.learning import learner_worker
 from sample_factory.algo.runners import runner
 from sample_factory.algo.utils import make_env
 from sample_factory.algo.utils.env_info import EnvInfo, extract_env_info
@@ -28,6 +31,9 @@ runner.obtain_env_info_in_a_separate_process = _env_info_in_this_process
 # Gymnasium 1.0 wrappers no longer pass attributes on: a vectorised environment was taken for a single game.
 make_env.BatchedListToDictWrapper.num_agents = property(lambda wrapper: wrapper.env.num_agents)
 make_env.BatchedListToDictWrapper.is_multiagent = property(lambda wrapper: wrapper.env.is_multiagent)
+
+# The batcher's thread kept a learner's process alive whose own thread had failed, and everybody waited for it.
+learner_worker.Thread = partial(threading.Thread, daemon=True)
 
 # `git diff` of whatever repository the process was started in has no place beside the checkpoints.
 runner.save_git_diff = lambda directory: None

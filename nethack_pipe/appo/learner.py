@@ -151,6 +151,11 @@ class Learner(learner.Learner):
     def _calculate_losses(self, mb: Any, num_invalids: int) -> Any:
         result = super()._calculate_losses(mb, num_invalids)
         distribution, policy_loss, _, _, kl_loss, value_loss, summaries = result
+        if not torch.isfinite(policy_loss + value_loss):  # one step of it would leave nothing but nan in the weights
+            raise FloatingPointError(
+                f"after {self.env_steps} frames the loss is no number (policy {float(policy_loss)}, value "
+                f"{float(value_loss)}); a smaller learning_rate or max_grad_norm may help"
+            )
         of_imitation = {}
         if weight := falling(self.cfg.imitation_kl_coeff, self.cfg.imitation_kl_steps, self.env_steps):
             distance = masked_select(self._from_imitated(mb.normalized_obs, distribution), mb.valids, num_invalids)

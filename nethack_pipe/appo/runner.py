@@ -8,6 +8,7 @@ with checkpoints by the clock.
 """
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +39,7 @@ from nethack_pipe.appo.vector_env import GameError, VectorEnv
 from nethack_pipe.policies.actor_critic import NetworkConfig
 
 _NEVER = 10**9
+_FAILED = re.compile(r"\b(?:GameError|FloatingPointError): (.*)")
 _WATCH_SECONDS = 2.0
 _STOP_SECONDS = 20.0
 
@@ -331,7 +333,7 @@ class _Errors(logging.Handler):
     def as_exception(self, scratch: Path) -> Exception:
         if isinstance(self.first, GameError):
             return self.first
-        error = TrainingError(f"training stopped: {self.first}{_game_errors(scratch)}{_where(scratch)}")
+        error = TrainingError(f"training stopped: {self.first}{_told_by_others(scratch)}{_where(scratch)}")
         error.__cause__ = self.first if isinstance(self.first, BaseException) else None
         return error
 
@@ -344,9 +346,9 @@ def _where(scratch: Path) -> str:
     return f" (its log: {_log_file(scratch)})"
 
 
-def _game_errors(scratch: Path) -> str:
-    """The last line about a game in the log: the games of a parallel training fail in other processes."""
+def _told_by_others(scratch: Path) -> str:
+    """The last line in the log about a game or a loss: in a parallel training these fail in other processes."""
     path = _log_file(scratch)
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
-    found = [line.split("GameError: ", 1)[1] for line in lines if "GameError: " in line]
+    found = [match.group(1) for line in lines if (match := _FAILED.search(line))]
     return f": {found[-1]}" if found else ""

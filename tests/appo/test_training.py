@@ -442,6 +442,15 @@ def test_a_game_in_trouble_ends_training_with_its_seed(trouble: str, words: str,
     assert not spawned()
 
 
+NO_NUMBER = r"after \d+ frames the loss is no number \(policy nan, value nan\)"
+
+
+def test_a_loss_that_is_no_number_ends_training(tmp_path: Path) -> None:
+    with pytest.raises(runner.TrainingError, match=NO_NUMBER):
+        train(tmp_path, trouble="nan")
+    assert not spawned()
+
+
 PARALLEL = {"serial_mode": False, "async_rl": True, "num_envs_per_worker": 4}
 
 
@@ -458,6 +467,22 @@ def test_a_game_in_trouble_ends_sample_factorys_own_processes(tmp_path: Path) ->
     with pytest.raises(runner.TrainingError, match=r"the process rollout_proc\d died: the game with seed \d+ raised"):
         train(tmp_path, **PARALLEL, num_workers=2, trouble="raise", frames=100_000)
     assert not spawned()
+
+
+@pytest.mark.slow
+def test_a_loss_that_is_no_number_ends_sample_factorys_own_processes(tmp_path: Path) -> None:
+    with pytest.raises(runner.TrainingError, match=NO_NUMBER):
+        train(tmp_path, **PARALLEL, trouble="nan", frames=100_000)
+    assert not spawned()
+
+
+@pytest.mark.slow
+def test_sample_factorys_own_processes_go_on_where_they_were(tmp_path: Path) -> None:
+    before = train(tmp_path, **PARALLEL, warm_up=512)
+    after = train(tmp_path, **PARALLEL, warm_up=512, frames=3072)
+    assert [row["frames"] for row in after.rows[: len(before.rows)]] == [row["frames"] for row in before.rows]
+    assert len(after.rows) > len(before.rows) and after.rows[-1]["frames"] >= 3072
+    assert digest_of_weights(after) != digest_of_weights(before)
 
 
 @emulate.needs_qemu

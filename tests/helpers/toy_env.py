@@ -18,8 +18,8 @@ class ToyEnv(gymnasium.Env):
     """The observation names the right action and a random part of the actions is forbidden; +1 for the right one.
 
     An episode is 16 steps, or 8 where bit 1 of the seed is set; its skill is the seed's remainder by 5, or `skill`.
-    `trouble` happens at step 5 of every game whose seed is a multiple of 16: "raise", "die" (SIGKILL), "exit" or
-    "hang"; "construct" raises at once. A forbidden action raises.
+    `trouble` happens at step 5 of every game whose seed is a multiple of 16: "raise", "die" (SIGKILL), "exit", "hang"
+    or "nan" (the reward is none); "construct" raises at once. A forbidden action raises.
     """
 
     def __init__(self, trouble: str = "", skill: int | None = None) -> None:
@@ -50,6 +50,8 @@ class ToyEnv(gymnasium.Env):
             self._trouble()
         reward = float(action == self.right)
         self.right_ones += int(reward)
+        if self.trouble == "nan" and self.steps == 5 and self.seed % 16 == 0:
+            reward = float("nan")
         terminated = self.steps >= self.length
         info: dict[str, Any] = {}
         if terminated:
