@@ -158,7 +158,9 @@ def main() -> None:
     portable.restart_in(portable.environment(True))
     default: AppoParams = params.load(Path("params.yaml"), {"appo": AppoParams})["appo"]
     frames = ITERATIONS * default.batch_size * default.num_batches_per_epoch
-    short = default.model_copy(update={"train_for_env_steps": frames, "segment_env_steps": frames})
+    short = default.model_copy(
+        update={"train_for_env_steps": frames, "segment_env_steps": frames, "curriculum_env_steps": 0}
+    )
     play = bench_env.raw()
     play(1)  # warms up
 

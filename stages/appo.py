@@ -122,11 +122,6 @@ class AppoParams(Section):
             )
         if self.moment_share and self.skill_scheduler != "per_episode":
             problems.append(f"moment_share: expected 0 unless skill_scheduler is per_episode, got {self.moment_share}")
-        if self.curriculum_env_steps >= self.train_for_env_steps:
-            problems.append(
-                f"curriculum_env_steps: expected less than train_for_env_steps ({self.train_for_env_steps}), "
-                f"got {self.curriculum_env_steps}"
-            )
         if self.final_exploration_loss_coeff > self.exploration_loss_coeff:
             problems.append(
                 "final_exploration_loss_coeff: expected at most exploration_loss_coeff "
@@ -147,6 +142,14 @@ class AppoParams(Section):
                     f"{key}: expected at least {whole_games} (num_workers x num_envs_per_worker x "
                     f"env_max_episode_steps), or no game is played to its end, got {getattr(self, key)}"
                 )
+        iteration = self.batch_size * self.num_batches_per_epoch
+        left = self.train_for_env_steps - -(-self.curriculum_env_steps // iteration) * iteration
+        if self.curriculum_env_steps and left < whole_games:
+            problems.append(
+                f"curriculum_env_steps: expected at least {whole_games} frames less than train_for_env_steps "
+                f"({self.train_for_env_steps}), or no game of the other skills is played to its end, "
+                f"got {self.curriculum_env_steps}"
+            )
         if self.serial_mode and self.async_rl:
             problems.append("async_rl: expected false where serial_mode is true, got true")
         if not self.async_rl:

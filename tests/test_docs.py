@@ -32,7 +32,9 @@ PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 EXPERIMENTS = [
     pytest.param(command, id=f"{page.name}-{number}")
     for page in PAGES
-    for number, command in enumerate(re.findall(r"^(dvc exp run .*-S (?:.*\\\n)*.*)$", page.read_text(), re.MULTILINE))
+    for number, command in enumerate(
+        re.findall(r"^(?:\w+=\S+ )?(dvc exp run .*-S (?:.*\\\n)*.*)$", page.read_text(), re.MULTILINE)
+    )
 ]
 BLOCKS = [
     pytest.param(code, id=f"{page.name}-{number}")

@@ -108,6 +108,8 @@ class Learner(learner.Learner):
 
     def save(self) -> bool:
         if self.is_initialized:
+            if not all(weight.isfinite().all() for weight in self.actor_critic.parameters()):
+                raise FloatingPointError(f"after {self.env_steps} frames weights are no numbers")
             checkpoints.write(Path(self.cfg.checkpoint_folder), self.env_steps, self._get_checkpoint_dict())
         return self.is_initialized
 
@@ -154,7 +156,7 @@ class Learner(learner.Learner):
         if not torch.isfinite(policy_loss + value_loss):  # one step of it would leave nothing but nan in the weights
             raise FloatingPointError(
                 f"after {self.env_steps} frames the loss is no number (policy {float(policy_loss)}, value "
-                f"{float(value_loss)}); a smaller learning_rate or max_grad_norm may help"
+                f"{float(value_loss)}); a smaller learning_rate may help"
             )
         of_imitation = {}
         if weight := falling(self.cfg.imitation_kl_coeff, self.cfg.imitation_kl_steps, self.env_steps):

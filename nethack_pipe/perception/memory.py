@@ -46,7 +46,7 @@ SOLID = re.compile(r"\bsolid stone\b|\bIt's (?:a wall|solid)|\ba wall\b")
 
 # Members of an enumeration are slow to reach; these are looked up in every step.
 _X, _Y = int(BL.X), int(BL.Y)
-_BLIND = CONDITIONS["blind"]
+_BLIND, _ASTRAY = CONDITIONS["blind"], CONDITIONS["conf"] | CONDITIONS["stun"]
 _UNKNOWN, _WALL, _STAIRS_DOWN = int(Tile.UNKNOWN), int(Tile.WALL), int(Tile.STAIRS_DOWN)
 _HOSTILE, _PEACEFUL, _PET = int(Tile.HOSTILE), int(Tile.PEACEFUL), int(Tile.PET)
 _BOULDER, _CLOSED_DOOR = int(Tile.BOULDER), int(Tile.CLOSED_DOOR)
@@ -85,8 +85,8 @@ class LevelMemory:
 
     __slots__ = (
         "tiles", "explored", "items", "lying", "credited", "room", "visits", "last_visit", "blocked", "barred",
-        "present",
-        "monsters", "glyphs", "stairs", "dropped", "under", "base", "board", "rooms", "tiles_known", "items_known",
+        "present", "monsters", "glyphs", "stairs", "dropped", "under", "base", "board",
+        "rooms", "tiles_known", "items_known",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -378,7 +378,8 @@ class Memory:
             return
         if SOLID.search(scene.text) and level.tiles[y, x] == _UNKNOWN:
             level.tiles[y, x] = level.base[y, x] = level.board[y + 1, x + 1] = _WALL
-        if not scene.took_time and into not in _MONSTERS:
+        # Not a boulder, behind which a monster may have been, nor where the hero does not know where he stumbles.
+        if not scene.took_time and into not in _MONSTERS and into != _BOULDER and not scene.condition & _ASTRAY:
             level.barred[y * WIDTH + x] = level.barred.get(y * WIDTH + x, frozenset()) | {scene.cell}
         if dy and dx:
             return  # doors and narrow gaps can be passed straight

@@ -117,20 +117,21 @@ def spread(tensors: Mapping[str, Tensor], config: NetworkConfig, skill: int) -> 
     """Give all skills what `skill` has of its own, in place: its policy head, its modulation (or encoder) and what its
     one-hot adds in the first layer. Values stay: what a state is worth is another question for every skill.
 
-    `tensors` are the network's parameters by name, or anything else of these shapes (an optimizer's moments).
+    `tensors` are the network's parameters by name, or anything else of these shapes (an optimizer's moments, of which
+    encoders that were never used have none).
     """
     first = config.skill_offset
     for name, tensor in tensors.items():
         if name.startswith("policy_heads."):
             heads = tensor.view(config.num_skills, config.num_actions, -1)
             heads.copy_(heads[skill].clone().expand_as(heads))
-        elif name.endswith(".skill_factors"):
-            tensor.copy_(tensor[skill].clone().expand_as(tensor))
         elif name.startswith("encoders.") and not config.shared_encoder:
             _, _, rest = name.split(".", 2)
             tensor.copy_(tensors[f"encoders.{skill}.{rest}"].clone())
     for name, tensor in tensors.items():
-        if name.endswith(".first.weight"):
+        if name.endswith(".skill_factors"):
+            tensor.copy_(tensor[skill].clone().expand_as(tensor))
+        elif name.endswith(".first.weight"):
             columns = tensor[:, first : first + config.num_skills]
             columns.copy_(columns[:, skill : skill + 1].clone().expand_as(columns))
 

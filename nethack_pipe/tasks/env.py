@@ -32,8 +32,8 @@ class EnvConfig:
         skill_shares: with ``per_episode`` a skill's part of the games is in proportion to its number here.
         env_min_episode_steps, env_max_episode_steps: the number of steps after which an episode is truncated lies
             between these, drawn for each game from its seed with even chances for its logarithm.
-        moment_share: with ``per_episode`` the part of the games of other skills that are given up at the first decisive
-            moment (`tasks.skills.DECISIVE`) of survive or of combat: it then plays an episode from there.
+        moment_share: with ``per_episode`` the part of the games of other skills that are given up once two states in a
+            row are decisive moments (`tasks.skills.DECISIVE`) of survive or of combat: it plays an episode from there.
         actions: action set, ``reference`` (13) or ``compass`` (18).
         action_masks: False lets every action pass at any time.
         observation, observation_parts: kind and parts of the observation (`perception.observation.ObservationSpec`).
@@ -96,7 +96,8 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Starts the NetHack game of `seed`; without a seed, of one drawn from the environment's own generator.
 
-        Raises ValueError when it is to ``go_on``, but no moment was met to go on from.
+        With the option ``go_on`` the same game goes on, whatever the seed. ValueError when no moment was met to go on
+        from.
         """
         super().reset(seed=seed)
         if options is not None and options.get("go_on"):
@@ -135,8 +136,12 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
         if should_stop(skill, scene, self._skill_steps):
             self._switch(self.scheduler.next(scene))
         terminated = scene.done
-        if not terminated and self._awaited is not None and DECISIVE[self._awaited](scene):
-            self._moment = self._awaited
+        if not terminated and self._awaited is not None:
+            # Two in a row, since a training takes the state before the last step for what the rest would be worth: how
+            # dangerous the moment is must not be hidden from the skill that led there.
+            decisive = DECISIVE[self._awaited]
+            if decisive(before) and decisive(scene):
+                self._moment = self._awaited
         truncated = not terminated and (self.episode.length >= self._steps or self._moment is not None)
         info: dict[str, Any] = {"skill": skill, "task_reward": task_reward}
         if terminated or truncated:
@@ -170,7 +175,8 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
         if self.scheduler.name != "per_episode" or not awaiting or dice.random() >= self.config.moment_share:
             return None
         drawn = dice.choice(awaiting)
-        return None if self.scheduler.first(drawn) in DECISIVE else drawn
+        of_game = self.scheduler.first(self.config.active_skill_bootstrap)
+        return None if of_game in DECISIVE else drawn
 
     def _observation(self) -> dict[str, np.ndarray]:
         game, skill = self.playthrough, SKILLS.index(self.skill)

@@ -40,8 +40,8 @@ class SkillMask:
     Those are the playthrough's legal ones that `ALLOWED` has, without steps into the unknown: what is next to the hero
     is seen, and what is not is rock. Where nothing at all around him is known (he is blind), these are left. Steps that
     did not even cost time when they were tried from here (a locked door, a gap too narrow for his load) are out, and so
-    is any action that has just done nothing. With
-    `all_actions` it lets everything pass, whether NetHack can make sense of it or not.
+    is any action that has just done nothing. With `all_actions` everything passes, whether NetHack can make sense of it
+    or not.
     """
 
     def __init__(self, skill: Skill, actions: Sequence[str], *, all_actions: bool = False) -> None:

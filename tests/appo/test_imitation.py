@@ -40,7 +40,7 @@ from tests.helpers.toy_env import SKILLS as TOY_SKILLS
 from tests.helpers.toy_training import digest, digest_of_weights, train
 
 ACTIONS = ACTION_SETS["compass"]
-SPEC = ObservationSpec("rich", ("paths", "recency"), ACTIONS)
+SPEC = ObservationSpec("rich", ("paths", "recency", "monsters"), ACTIONS)
 
 
 def network_config(observation_size: int, skill_offset: int, num_actions: int) -> NetworkConfig:

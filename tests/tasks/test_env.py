@@ -245,7 +245,8 @@ def test_a_game_goes_on_from_its_decisive_moment_as_an_episode_of_the_skill(make
         assert ("moment" in info) == (truncated and env.episode.length < 150)
         if "moment" not in info:
             continue
-        assert skill not in DECISIVE and DECISIVE[info["moment"]](env.playthrough.scene)
+        assert skill not in DECISIVE
+        assert all(DECISIVE[info["moment"]](scene) for scene in (env.playthrough.before, env.playthrough.scene))
         met[info["moment"]] = met.get(info["moment"], 0) + 1
         steps, hp = env.playthrough.memory.steps, env.playthrough.scene.hp
         first, after = env.reset(options={"go_on": True})
