@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from nethack_pipe.appo.model import MaskedActorCritic, make_actor_critic
 from nethack_pipe.appo.vector_env import GameError
 from nethack_pipe.game.actions import ACTION_SETS
 from nethack_pipe.perception.observation import ObservationSpec
-from nethack_pipe.policies.actor_critic import ActorCriticNetwork, ActorCriticPolicy
+from nethack_pipe.policies.actor_critic import ActorCriticNetwork, ActorCriticPolicy, spread
 from nethack_pipe.tasks.env import EnvConfig, SkillEnv
 from tests.helpers import emulate
 from tests.helpers.toy_env import NUM_ACTIONS, OBSERVATION_SIZE, SEED_MODULUS, SKILLS, ToyEnv
@@ -159,6 +160,28 @@ def test_after_the_warm_up_every_skill_acts_as_the_first_one_learned_to(core: di
     for skill, of_skill in enumerate(logits(trained)):
         assert torch.allclose(of_skill, cold[1], atol=1e-7)
         assert skill == 1 or not torch.allclose(of_skill, cold[skill], atol=1e-4)
+
+
+@pytest.mark.parametrize("shared_encoder", [True, False])
+def test_what_is_spread_acts_alike_whatever_the_weights(shared_encoder: bool) -> None:
+    config = replace(model(**CORES[2], shared_encoder=shared_encoder).network.config, encoder_mlp_layers=(16, 8))
+    network, taught = ActorCriticNetwork(config), ActorCriticNetwork(config)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(torch.randn(parameter.shape))
+        taught.load_state_dict(network.state_dict())
+        spread(dict(taught.named_parameters()), config, 3)
+
+    def logits(of: ActorCriticNetwork, skill: int) -> torch.Tensor:
+        obs = torch.linspace(-1, 1, 4 * OBSERVATION_SIZE).view(4, -1).clone()
+        obs[:, SKILLS] = torch.eye(5)[skill]
+        skills = of.skills(obs)
+        return of.masked_logits(of.encode(obs, skills), skills, torch.ones(4, NUM_ACTIONS))
+
+    for skill in range(5):
+        assert torch.allclose(logits(taught, skill), logits(network, 3), atol=1e-3)
+        assert skill == 3 or not torch.allclose(logits(network, skill), logits(network, 3), rtol=0.1)
+    assert torch.equal(taught.value_heads.weight, network.value_heads.weight)
 
 
 def test_a_training_resumed_after_its_warm_up_ends_the_same(tmp_path: Path) -> None:

@@ -77,6 +77,19 @@ def test_each_game_number_is_played_once_and_ended_games_go_on_with_the_next() -
     games.close()
 
 
+def test_after_a_moment_the_same_game_goes_on_and_no_number_is_used_up() -> None:
+    games = VectorEnv(partial(ToyEnv, moments=True), 4, 2, seed_of)
+    _, ended = play(games, 64, first=100)
+    whole = [(game, stats["seed"]) for game, stats in ended if stats]
+    cut = [game for game, stats in ended if not stats]
+    for game in range(4):
+        own = [seed for g, seed in whole if g == game]
+        assert own == [seed_of(100 + game + 4 * episode) for episode in range(len(own))]
+        assert cut.count(game) - sum(int(seed) & 4 > 0 for seed in own) in (0, 1)  # the last one may not be over yet
+    assert 8 <= len(cut) < len(whole)
+    games.close()
+
+
 def test_game_processes_do_not_import_torch() -> None:
     games = VectorEnv(ToyEnv, 1, 1, seed_of)
     _, ended = play(games, 20)

@@ -19,10 +19,11 @@ class ToyEnv(gymnasium.Env):
 
     An episode is 16 steps, or 8 where bit 1 of the seed is set; its skill is the seed's remainder by 5, or `skill`.
     `trouble` happens at step 5 of every game whose seed is a multiple of 16: "raise", "die" (SIGKILL), "exit", "hang"
-    or "nan" (the reward is none); "construct" raises at once. A forbidden action raises.
+    or "nan" (the reward is none); "construct" raises at once. A forbidden action raises. With `moments`
+    every game whose seed has bit 2 is two episodes, of which the first ends in a moment after 3 steps.
     """
 
-    def __init__(self, trouble: str = "", skill: int | None = None) -> None:
+    def __init__(self, trouble: str = "", skill: int | None = None, moments: bool = False) -> None:
         if trouble == "construct":
             raise ValueError("a troublesome constructor")
         self.observation_space = gymnasium.spaces.Dict(
@@ -30,12 +31,17 @@ class ToyEnv(gymnasium.Env):
             action_mask=gymnasium.spaces.Box(0, 1, (NUM_ACTIONS,), np.float32),
         )
         self.action_space = gymnasium.spaces.Discrete(NUM_ACTIONS)
-        self.trouble, self.skill = trouble, skill
+        self.trouble, self.skill, self.moments = trouble, skill, moments
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        if options is not None and options.get("go_on"):
+            assert seed is None and self.moment
+            self.moment = False
+            return self._observe(), {}
         assert seed is not None
+        self.moment = self.moments and seed & 4 > 0
         self.random = np.random.default_rng(seed)
         self.seed = seed
         self.length = 8 if seed & 2 else 16
@@ -61,7 +67,10 @@ class ToyEnv(gymnasium.Env):
                 "torch_imported": "torch" in sys.modules,
                 **({"only_short": 1.0} if self.length == 8 else {}),
             }
-        return self._observe(), reward, terminated, False, info
+        truncated = self.moment and self.steps == 3
+        if truncated:
+            info["moment"] = "combat"
+        return self._observe(), reward, terminated, truncated, info
 
     def _observe(self) -> dict[str, np.ndarray]:
         self.mask = (self.random.random(NUM_ACTIONS) < 0.6).astype(np.float32)
