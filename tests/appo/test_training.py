@@ -446,7 +446,7 @@ def test_a_damaged_checkpoint_costs_one_segment_but_no_byte(
 
 
 def test_interrupted_it_fails_and_keeps_its_checkpoint(tmp_path: Path) -> None:
-    process = start(tmp_path, **LONG)
+    process = start(tmp_path, **LONG | {"frames": 10**6})  # it does not end before the signal comes
     wait_for_frames(tmp_path, 1024 + 128, process)
     children = psutil.Process(process.pid).children(recursive=True)
     os.killpg(process.pid, signal.SIGINT)

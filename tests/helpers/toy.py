@@ -3,6 +3,7 @@
 `make` writes numbered rows, `train` counts steps with a checkpoint at each and can be told to pause at one.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -238,5 +239,6 @@ def output_of(process: "subprocess.Popen[str]", seconds: float = 120) -> str:
 
 
 def kill_group(process: "subprocess.Popen[str]", signum: int = signal.SIGKILL) -> None:
-    """What a terminal does for Ctrl-C: the signal goes to the whole process group."""
-    os.killpg(process.pid, signum)
+    """What a terminal does for Ctrl-C: the signal goes to the whole process group. One that is gone does not mind."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signum)
