@@ -8,8 +8,13 @@ import pytest
 
 from tests.helpers.toy import Toy
 
-# A shell that starts the tests in the background has them, and so every process they start, ignore Ctrl-C.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+
+@pytest.fixture(autouse=True)
+def ctrl_c() -> Iterator[None]:
+    """A shell that starts the tests in the background, and a stage that a fixture has run to its end in this process,
+    have it ignore Ctrl-C, and so would every process that a test starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
