@@ -28,8 +28,8 @@ SAMPLE_FACTORY_OPTIONS = (
 # The parameters that are those of tasks.env.EnvConfig, by the same names.
 ENV_SETTINGS = (
     "enabled_skills", "active_skill_bootstrap", "skill_scheduler", "skill_shares", "env_min_episode_steps",
-    "env_max_episode_steps", "moment_share", "actions", "action_masks", "observation", "observation_parts",
-    "intrinsic_reward_weight", "extrinsic_reward_weight",
+    "env_max_episode_steps", "moment_share", "random_hero_share", "actions", "action_masks", "observation",
+    "observation_parts", "intrinsic_reward_weight", "extrinsic_reward_weight",
 )  # fmt: skip
 
 
@@ -43,6 +43,7 @@ class AppoParams(Section):
     env_min_episode_steps: int = Field(gt=0)
     env_max_episode_steps: int = Field(gt=0)
     moment_share: float = Field(ge=0, le=1)
+    random_hero_share: float = Field(ge=0, le=1)
     actions: Literal["reference", "compass"]
     action_masks: bool
     observation: Literal["reference", "rich"]
@@ -235,23 +236,11 @@ def imitation(params: AppoParams, *, seed: int, counterfactuals: Path, rollouts:
     """Learn from the labelled moments, unless `path` has what came of it; write the weights there. The metrics."""
     from nethack_pipe.appo.examples import read_examples
     from nethack_pipe.appo.imitation import Imitated, imitate
-    from nethack_pipe.policies.actor_critic import NetworkConfig
-    from nethack_pipe.tasks.skills import SKILLS
+    from nethack_pipe.appo.model import network_config
 
     if not path.exists():
         spec = observation_spec(params)
-        network = NetworkConfig(
-            observation_size=spec.size,
-            skill_offset=spec.skill.start,
-            num_skills=len(SKILLS),
-            num_actions=len(spec.actions),
-            shared_encoder=params.shared_encoder,
-            encoder_mlp_layers=tuple(params.encoder_mlp_layers),
-            nonlinearity=params.nonlinearity,
-            use_rnn=params.use_rnn,
-            rnn_type=params.rnn_type,
-            rnn_size=params.rnn_size,
-        )
+        network = network_config(params, observation_size=spec.size, num_actions=len(spec.actions), skills=spec.skill)
         examples = read_examples(counterfactuals, rollouts, spec, params.enabled_skills)
         imitate(examples, network, epochs=params.imitation_epochs, seed=seed).save(path)
     return Imitated.load(path).metrics

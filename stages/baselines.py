@@ -36,11 +36,14 @@ class BaselinesParams(Section):
     n_step_samples: int = Field(gt=0)
     world_games: int = Field(ge=0)
     world_max_steps: int = Field(gt=0)
+    world_skills: list[TaskName] = Field(min_length=1)
+    world_prayer: bool
 
     @model_validator(mode="after")
     def _together(self) -> Self:
-        if len(set(self.tasks)) < len(self.tasks):
-            raise ValueError(f"tasks: expected each at most once, got {self.tasks}")
+        for key, skills in (("tasks", self.tasks), ("world_skills", self.world_skills)):
+            if len(set(skills)) < len(skills):
+                raise ValueError(f"{key}: expected each at most once, got {skills}")
         if self.horizons[0] < 1 or self.horizons != sorted(set(self.horizons)):
             raise ValueError(f"horizons: expected numbers of actions above 0, rising, got {self.horizons}")
         if not any(self.policies.model_dump().values()):
@@ -82,7 +85,15 @@ def main(stage: Stage) -> None:
     episodes = [episode for of_match in played for episode in of_match]
     write_shards(episode_table(episodes), folder, "episodes")
 
-    whole = world.whole_games(stage.seed, params.world_games, "frontier", params.world_max_steps, params.actions)
+    whole = world.whole_games(
+        stage.seed,
+        params.world_games,
+        "frontier",
+        params.world_max_steps,
+        params.actions,
+        params.world_skills,
+        params.world_prayer,
+    )
     outside = list(map_chunks(world.play_whole_game, whole, desc="whole games", cache=stage.scratch / "world"))
     write_shards(world.world_table(outside), folder, "world")
 

@@ -59,7 +59,13 @@ def closed_loop(stage: Stage) -> dict[str, Any]:
     write_shards(episode_table(episodes), folder, "episodes")
 
     whole = world.whole_games(
-        stage.seed, params.world_games, trained.NAME, params.world_max_steps, params.actions, skills
+        stage.seed,
+        params.world_games,
+        trained.NAME,
+        params.world_max_steps,
+        params.actions,
+        [skill for skill in params.world_skills if skill in skills] or skills,
+        params.world_prayer,
     )
     outside = list(
         map_chunks(partial(trained.play_whole_game, appo), whole, desc="whole games", cache=stage.scratch / "world")

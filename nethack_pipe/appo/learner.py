@@ -97,9 +97,9 @@ class Learner(learner.Learner):
         network = self.actor_critic.network
         parameters = dict(network.named_parameters())
         spread(parameters, network.config, skill)
+        states = {name: self.optimizer.state[parameter] for name, parameter in parameters.items()}
         for moment in ("exp_avg", "exp_avg_sq"):
-            state = {name: self.optimizer.state[parameter] for name, parameter in parameters.items()}
-            learned = {name: of_one[moment] for name, of_one in state.items() if of_one}  # other encoders were not used
+            learned = {name: state[moment] for name, state in states.items() if state}  # other encoders were not used
             spread(learned, network.config, skill)
 
     def _get_checkpoint_dict(self) -> dict[str, Any]:

@@ -16,22 +16,33 @@ from nethack_pipe.policies.actor_critic import ActorCriticNetwork, NetworkConfig
 FIRST_POLICY = 0.01  # factor of the policy heads' first weights: at first all actions are about as likely
 
 
-def network_config(
+def network_config(options: Any, *, observation_size: int, num_actions: int, skills: slice) -> NetworkConfig:
+    """The network's sizes, from an object that has `NetworkConfig`'s other fields as attributes, as parameters have and
+    Sample Factory's configuration. `skills` is where the observation has its skill's one-hot."""
+    return NetworkConfig(
+        observation_size=observation_size,
+        skill_offset=skills.start,
+        num_skills=skills.stop - skills.start,
+        num_actions=num_actions,
+        shared_encoder=options.shared_encoder,
+        encoder_mlp_layers=tuple(options.encoder_mlp_layers),
+        nonlinearity=options.nonlinearity,
+        use_rnn=options.use_rnn,
+        rnn_type=options.rnn_type,
+        rnn_size=options.rnn_size,
+    )
+
+
+def network_of_spaces(
     cfg: Any, obs_space: gymnasium.spaces.Dict, action_space: gymnasium.spaces.Discrete
 ) -> NetworkConfig:
     """The network's sizes from Sample Factory's configuration, with `skill_offset`, `num_skills` and `shared_encoder`
     beside its own options, and the spaces."""
-    return NetworkConfig(
+    return network_config(
+        cfg,
         observation_size=int(obs_space["obs"].shape[0]),  # type: ignore[index]
-        skill_offset=cfg.skill_offset,
-        num_skills=cfg.num_skills,
         num_actions=int(action_space.n),
-        shared_encoder=cfg.shared_encoder,
-        encoder_mlp_layers=tuple(cfg.encoder_mlp_layers),
-        nonlinearity=cfg.nonlinearity,
-        use_rnn=cfg.use_rnn,
-        rnn_type=cfg.rnn_type,
-        rnn_size=cfg.rnn_size,
+        skills=slice(cfg.skill_offset, cfg.skill_offset + cfg.num_skills),
     )
 
 
@@ -57,7 +68,7 @@ class MaskedActorCritic(ActorCritic):
             # Running mean and deviation of a mask make "always allowed" look forbidden, and nothing says so.
             raise ValueError("normalize_input must be off: it would normalise the action mask too")
         super().__init__(obs_space, action_space, cfg)
-        self.network = ActorCriticNetwork(network_config(cfg, obs_space, action_space))
+        self.network = ActorCriticNetwork(network_of_spaces(cfg, obs_space, action_space))
         initialize(self.network)
         self._mask = self._skills = torch.ones(0)
 

@@ -64,6 +64,7 @@ WORLD_COLUMNS: Columns = [
     ("depth", pa.float64(), "deepest level reached, 1 is the first"),
     ("experience_level", pa.float64(), "highest experience level reached"),
     ("score", pa.float64(), "NetHack's score, points"),
+    ("prayers", pa.float64(), "how often the hero prayed"),
     ("progression", pa.float64(), "BALROG's progression, percent (evaluation.world)"),
     ("alive", pa.float64(), "1 the hero lived, 0 died"),
     ("how", pa.string(), "how the game ended, by NLE's name; empty where it was cut off"),

@@ -1,7 +1,7 @@
 """The world outside: whole games with random heroes, and the figures by which others report theirs.
 
-As in NLE's NetHackChallenge the hero's role is random. Skills take turns by the rule-based scheduler. An action here is
-a whole command with its questions answered; others count key presses.
+As in NLE's NetHackChallenge the hero's role is random. Skills take turns by the rule-based scheduler, and a rule says
+when to pray, for every policy alike. An action here is a whole command with its questions answered; others count keys.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,17 +14,16 @@ import pyarrow as pa
 from nethack_pipe import seeds
 from nethack_pipe.evaluation.schema import WORLD
 from nethack_pipe.game.actions import ACTION_SETS
-from nethack_pipe.game.game import Game
+from nethack_pipe.game.game import RANDOM_HERO, Game
 from nethack_pipe.game.tables import MONSTER_NAMES
 from nethack_pipe.perception import glyphs
 from nethack_pipe.policies.protocol import Policy
 from nethack_pipe.policies.scripted import Frontier
 from nethack_pipe.statistics import mean_interval, paired_difference
 from nethack_pipe.tasks.playthrough import Playthrough
-from nethack_pipe.tasks.skills import SKILLS, Scheduler, Skill, should_stop
+from nethack_pipe.tasks.skills import SKILLS, Prayer, Scheduler, Skill, should_stop
 
-RANDOM_HERO = "@"
-REPORTED = ("progression", "depth", "experience_level", "score", "length", "alive")
+REPORTED = ("progression", "depth", "experience_level", "score", "length", "prayers", "alive")
 COMPARED = ("progression", "depth", "score")
 
 # Percent of human games that were won, of those that reached depth, or experience level, 1, 2, 3 ...; 1 is where all
@@ -52,7 +51,12 @@ def progression(depth: int, experience_level: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class WholeGame:
-    """One game to play: to its end, or `max_steps` actions long. `skills` take turns."""
+    """One game to play: to its end, or `max_steps` actions long.
+
+    Attributes:
+        skills: these take turns; the first one where none of them has anything to do.
+        prays: whether the hero prays when `tasks.skills.Prayer` says so.
+    """
 
     policy: str
     seed: int
@@ -60,13 +64,20 @@ class WholeGame:
     max_steps: int
     actions: str
     skills: tuple[Skill, ...]
+    prays: bool
 
     def __str__(self) -> str:
         return f"the whole game {self.seed} of {self.policy}"
 
 
 def whole_games(
-    root: int, games: int, policy: str, max_steps: int, actions: str, skills: Sequence[Skill] = SKILLS
+    root: int,
+    games: int,
+    policy: str,
+    max_steps: int,
+    actions: str,
+    skills: Sequence[Skill] = SKILLS,
+    prays: bool = True,
 ) -> list[WholeGame]:
     """The same held-out games for every policy."""
     return [
@@ -77,6 +88,7 @@ def whole_games(
             max_steps,
             actions,
             tuple(skills),
+            prays,
         )
         for i in range(games)
     ]
@@ -98,9 +110,15 @@ def play_with(policy: Policy, set_skill: Callable[[Skill], None], whole: WholeGa
         policy.reset(0, whole.policy_seed)
         skill = scheduler.next(scene)
         set_skill(skill)
+        prayer, prayers = Prayer(), 0
         depth, experience_level, length, skill_steps = scene.depth, scene.experience_level, 0, 0
         while not scene.done and length < whole.max_steps:
-            scene = playthrough.step(policy.act([0], [playthrough])[0])
+            if whole.prays and prayer.is_due(scene):
+                prayer.prayed(scene)
+                prayers += 1
+                scene = playthrough.step("pray")
+            else:
+                scene = playthrough.step(policy.act([0], [playthrough])[0])
             length += 1
             skill_steps += 1
             depth = max(depth, scene.depth)
@@ -117,6 +135,7 @@ def play_with(policy: Policy, set_skill: Callable[[Skill], None], whole: WholeGa
             "depth": float(depth),
             "experience_level": float(experience_level),
             "score": float(scene.score),
+            "prayers": float(prayers),
             "progression": progression(depth, experience_level),
             "alive": float(scene.alive),
             "how": game.how or "",

@@ -33,6 +33,7 @@ KEYS: dict[str, int] = {
     **{"northeast": ord("u"), "northwest": ord("y"), "southeast": ord("n"), "southwest": ord("b")},
     **{"wait": ord("."), "search": ord("s"), "pickup": ord(","), "up": ord("<"), "down": ord(">")},
     **{"kick": ord("d") & 0x1F, "open": ord("o"), "eat": ord("e"), "drink": ord("q"), "drop": ord("d")},
+    "pray": ord("p") | 0x80,  # in no action set: policies do not choose it
 }
 DIRECTED = frozenset(("kick", "open"))
 ITEM_COMMANDS = frozenset(("eat", "drink", "drop"))

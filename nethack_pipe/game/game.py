@@ -36,6 +36,8 @@ DEFAULT_KEYS: tuple[str, ...] = (
     *("glyphs", "chars", "colors", "blstats", "message"),
     *("inv_glyphs", "inv_letters", "inv_oclasses"),
 )
+RANDOM_HERO = "@"  # a character: role, race, alignment and gender drawn with the game
+
 _NEEDED_KEYS = ("glyphs", "blstats", "message", "inv_letters", "inv_oclasses", "program_state", "internal")
 # What we add: name -> (shape, dtype).
 _OWN_KEYS: dict[str, tuple[tuple[int, ...], type]] = {
@@ -528,4 +530,6 @@ def _reply(question: str, command: str) -> int:
         return ord("n")  # not that on the floor, but what the command named
     if command == "pickup" and "Continue?" in question:
         return ord("y")  # take it although it is heavy
+    if command == "pray" and question.startswith("Are you sure you want to pray?"):
+        return ord("y")
     return _ESC

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from nethack_pipe.game.actions import ACTION_SETS
-from nethack_pipe.game.game import Game
+from nethack_pipe.game.game import RANDOM_HERO, Game
 from nethack_pipe.perception.observation import ObservationKind, ObservationSpec, Observer, Part
 from nethack_pipe.tasks import rewards
 from nethack_pipe.tasks.episode import Episode
@@ -34,6 +34,7 @@ class EnvConfig:
             between these, drawn for each game from its seed with even chances for its logarithm.
         moment_share: with ``per_episode`` the part of the games of other skills that are given up once two states in a
             row are decisive moments (`tasks.skills.DECISIVE`) of survive or of combat: it plays an episode from there.
+        random_hero_share: the part of the games whose hero is of a random role; the others have NLE's monk.
         actions: action set, ``reference`` (13) or ``compass`` (18).
         action_masks: False lets every action pass at any time.
         observation, observation_parts: kind and parts of the observation (`perception.observation.ObservationSpec`).
@@ -48,6 +49,7 @@ class EnvConfig:
     env_min_episode_steps: int = 1000
     env_max_episode_steps: int = 1000
     moment_share: float = 0.0
+    random_hero_share: float = 0.0
     actions: ActionSet = "compass"
     action_masks: bool = True
     observation: ObservationKind = "rich"
@@ -76,7 +78,10 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
     def __init__(self, config: EnvConfig = EnvConfig(), render_mode: str | None = None) -> None:
         self.config, self.render_mode = config, render_mode
         self.action_names = ACTION_SETS[config.actions]
-        self.playthrough = Playthrough(Game(), self.action_names)
+        self._playthroughs = [Playthrough(Game(), self.action_names)]
+        if config.random_hero_share:
+            self._playthroughs.append(Playthrough(Game(character=RANDOM_HERO), self.action_names))
+        self.playthrough = self._playthroughs[0]
         self.scheduler = Scheduler(config.skill_scheduler, config.enabled_skills, config.skill_shares)
         count = len(self.action_names)
         self.observation_spec = ObservationSpec(config.observation, config.observation_parts, self.action_names)
@@ -107,6 +112,8 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
             self._awaited = self._moment = None
         else:
             self._game_seed = seed if seed is not None else int(self.np_random.integers(2**62))
+            of_random_hero = random.Random(f"hero {self._game_seed}").random() < self.config.random_hero_share
+            self.playthrough = self._playthroughs[of_random_hero]
             self.playthrough.reset(self._game_seed)
             self.scheduler.reset(self._game_seed)
             self._observer.reset()
@@ -157,7 +164,8 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
         return "\n".join(bytes(row).decode("latin-1") for row in chars)
 
     def close(self) -> None:
-        self.playthrough.game.close()
+        for playthrough in self._playthroughs:
+            playthrough.game.close()
 
     def _switch(self, skill: Skill) -> None:
         self.skill: Skill = skill

@@ -65,6 +65,19 @@ def test_a_whole_game_is_repeatable(rows):
     assert play_whole_game(whole_games(42, 3, "frontier", 1500, "compass")[0]) == rows[0]
 
 
+def test_heroes_in_need_pray_unless_told_not_to(rows):
+    """A prayer that is heard is what keeps some of them alive: without it their games are others from there on."""
+    assert all(row["prayers"] <= 1 + row["turns"] / 500 for row in rows)
+    prayed = [i for i, row in enumerate(rows) if row["prayers"]]
+    assert prayed
+    games = whole_games(42, 3, "frontier", 1500, "compass", prays=False)
+    silent = [play_whole_game(games[i]) for i in range(3)]
+    assert not any(row["prayers"] for row in silent)
+    for i in range(3):
+        assert (silent[i] == rows[i]) is (i not in prayed)
+    assert sum(silent[i]["length"] for i in prayed) < sum(rows[i]["length"] for i in prayed)
+
+
 def test_skills_take_turns(monkeypatch):
     """The scheduler's choice, from the first moment on, is what the policy plays for."""
     told = []

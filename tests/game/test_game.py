@@ -236,6 +236,16 @@ def test_without_a_target_nothing_happens() -> None:
         assert game.actions == ["open", "kick", f"eat:{unused}", f"drink:{unused}", f"drop:{unused}"]
 
 
+def test_praying_is_confirmed_and_takes_time() -> None:
+    with Game() as game:
+        game.reset(3)
+        step = game.step("pray")
+        assert "You begin praying" in step.text and "You finish your prayer." in step.text
+        assert "is displeased." in step.text, "so early, and without need, no god listens"
+        assert step.took_time and not asks(game)
+        assert game.actions == ["pray"]
+
+
 def test_the_dungeon_is_not_left() -> None:
     with Game() as game:
         step = game.reset(2)

@@ -8,6 +8,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from nethack_pipe.game.actions import ACTION_SETS
+from nethack_pipe.game.tables import MONSTER_NAMES
+from nethack_pipe.perception import glyphs
 from nethack_pipe.perception.observation import PARTS, ObservationSpec, Observer
 from nethack_pipe.policies.scripted import Frontier
 from nethack_pipe.tasks import rewards
@@ -271,6 +273,30 @@ def test_how_many_games_await_a_moment(make):
     ]
     assert len(others) < 1400 and others.count("survive") / len(others) == pytest.approx(0.25, abs=0.04)
     assert others.count("combat") / len(others) == pytest.approx(0.25, abs=0.04)
+
+
+def test_the_share_of_random_heroes(make):
+    """The seed says who plays; where it is the monk, the game is the one without random heroes."""
+
+    def role(env):
+        hero = env.playthrough.game.last.observation["glyphs"].flat[env.playthrough.scene.cell]
+        return MONSTER_NAMES[glyphs.MONSTER_OF[hero]]
+
+    plain, half, always = make(), make(random_hero_share=0.5), make(random_hero_share=1.0)
+    roles, others = [], []
+    for seed in range(24):
+        monk = plain.reset(seed=seed)[0]["obs"]
+        first = half.reset(seed=seed)[0]["obs"]
+        roles.append(role(half))
+        always.reset(seed=seed)
+        others.append(role(always))
+        if roles[-1] == "monk" and others[-1] != "monk":
+            assert np.array_equal(first, monk)
+        assert roles[-1] in ("monk", others[-1])
+        half.step(0)
+        assert np.array_equal(half.reset(seed=seed)[0]["obs"], first)
+    assert len(set(others)) > 5
+    assert 6 <= sum(name != "monk" for name in roles) <= 18
 
 
 def test_without_masks_every_action_passes_and_is_played(make):
