@@ -19,12 +19,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from nle import nethack
-from nle.env import NLE
-
 from bench import env as bench_env
 from nethack_pipe import params, portable
-from nethack_pipe.game.actions import DIRECTIONS, KEYS
+from nethack_pipe.game.actions import DIRECTIONS
 from nethack_pipe.game.game import nethack_seeds
 from nethack_pipe.perception import observation
 from nethack_pipe.perception.observation import Observer
@@ -106,8 +103,7 @@ def walks(settings: AppoParams) -> list[tuple[int, list[str]]]:
 def raw_walks(games: list[tuple[int, list[str]]]) -> Callable[[], float]:
     """Frames per second of raw NLE that plays `games`."""
     names = [*DIRECTIONS, "search"]
-    keys = [next(key for key in nethack.ACTIONS if int(key) == KEYS[name]) for name in names]
-    env = NLE(observation_keys=bench_env.OBSERVATION_KEYS, actions=keys, save_ttyrec_every=0)
+    env = bench_env.raw_nle(names)
     indices = {name: i for i, name in enumerate(names)}
     plan = [(nethack_seeds(seed), [indices[name] for name in actions]) for seed, actions in games]
 

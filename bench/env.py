@@ -11,7 +11,7 @@ import json
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from nle import nethack
 from nle.env import NLE
@@ -28,9 +28,14 @@ STEPS = 200
 PROBES = 6  # states per round, each with one branch per action
 
 
+def raw_nle(names: Iterable[str]) -> NLE:
+    """Gym NLE with the actions of these names, each one key."""
+    keys = [next(key for key in nethack.ACTIONS if int(key) == KEYS[name]) for name in names]
+    return NLE(observation_keys=OBSERVATION_KEYS, actions=keys, save_ttyrec_every=0)
+
+
 def raw() -> Callable[[int], tuple[int, float]]:
-    keys = [next(key for key in nethack.ACTIONS if int(key) == KEYS[name]) for name in ACTIONS]
-    env = NLE(observation_keys=OBSERVATION_KEYS, actions=keys, save_ttyrec_every=0)
+    env = raw_nle(ACTIONS)
 
     def play(first: int) -> tuple[int, float]:
         steps, start = 0, time.perf_counter()
