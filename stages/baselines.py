@@ -91,8 +91,8 @@ def main(stage: Stage) -> None:
         "frontier",
         params.world_max_steps,
         params.actions,
-        params.world_skills,
-        params.world_prayer,
+        skills=params.world_skills,
+        prays=params.world_prayer,
     )
     outside = list(map_chunks(world.play_whole_game, whole, desc="whole games", cache=stage.scratch / "world"))
     write_shards(world.world_table(outside), folder, "world")

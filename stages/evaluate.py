@@ -64,8 +64,8 @@ def closed_loop(stage: Stage) -> dict[str, Any]:
         trained.NAME,
         params.world_max_steps,
         params.actions,
-        [skill for skill in params.world_skills if skill in skills] or skills,
-        params.world_prayer,
+        skills=[skill for skill in params.world_skills if skill in skills] or skills,
+        prays=params.world_prayer,
     )
     outside = list(
         map_chunks(partial(trained.play_whole_game, appo), whole, desc="whole games", cache=stage.scratch / "world")

@@ -38,7 +38,7 @@ EXPERIMENTS = [
 ]
 BLOCKS = [
     pytest.param(code, id=f"{page.name}-{number}")
-    for page in sorted(ROOT.glob("docs/*.md"))
+    for page in PAGES
     for number, code in enumerate(re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL))
 ]
 

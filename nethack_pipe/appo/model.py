@@ -17,8 +17,8 @@ FIRST_POLICY = 0.01  # factor of the policy heads' first weights: at first all a
 
 
 def network_config(options: Any, *, observation_size: int, num_actions: int, skills: slice) -> NetworkConfig:
-    """The network's sizes, from an object that has `NetworkConfig`'s other fields as attributes, as parameters have and
-    Sample Factory's configuration. `skills` is where the observation has its skill's one-hot."""
+    """The network's sizes. `options` is section `appo` or Sample Factory's configuration: both have the other fields
+    under their names. `skills` is where the observation has its skill's one-hot."""
     return NetworkConfig(
         observation_size=observation_size,
         skill_offset=skills.start,
@@ -33,7 +33,7 @@ def network_config(options: Any, *, observation_size: int, num_actions: int, ski
     )
 
 
-def network_of_spaces(
+def network_config_from_spaces(
     cfg: Any, obs_space: gymnasium.spaces.Dict, action_space: gymnasium.spaces.Discrete
 ) -> NetworkConfig:
     """The network's sizes from Sample Factory's configuration, with `skill_offset`, `num_skills` and `shared_encoder`
@@ -68,7 +68,7 @@ class MaskedActorCritic(ActorCritic):
             # Running mean and deviation of a mask make "always allowed" look forbidden, and nothing says so.
             raise ValueError("normalize_input must be off: it would normalise the action mask too")
         super().__init__(obs_space, action_space, cfg)
-        self.network = ActorCriticNetwork(network_of_spaces(cfg, obs_space, action_space))
+        self.network = ActorCriticNetwork(network_config_from_spaces(cfg, obs_space, action_space))
         initialize(self.network)
         self._mask = self._skills = torch.ones(0)
 

@@ -33,7 +33,7 @@ from tqdm import tqdm
 from nethack_pipe import seeds
 from nethack_pipe.appo import checkpoints, learner  # noqa: F401  (importing learner puts it in place)
 from nethack_pipe.appo.factory_env import FactoryEnv
-from nethack_pipe.appo.model import make_actor_critic, network_of_spaces
+from nethack_pipe.appo.model import make_actor_critic, network_config_from_spaces
 from nethack_pipe.appo.progress import Progress, Row, join_episodes
 from nethack_pipe.appo.vector_env import GameError, VectorEnv
 from nethack_pipe.policies.actor_critic import NetworkConfig
@@ -205,7 +205,7 @@ def train(
                     done = checkpoints.frames_of(resume) if resume else 0
                     if resume is None or done < end:
                         raise TrainingError(f"training stopped before frame {end} without saying why{_where(scratch)}")
-                network = network_of_spaces(cfg, games.observation_space, games.action_space)
+                network = network_config_from_spaces(cfg, games.observation_space, games.action_space)
             finally:
                 games.close()
     assert resume is not None

@@ -54,8 +54,8 @@ def name_of(action: str | int) -> str:
         if 0 <= index < len(ACTIONS):
             return ACTIONS[index]
     raise ValueError(
-        f"no action {action!r}: it must be one of {', '.join(ACTIONS)} or an index below {len(ACTIONS)}; kick and open "
-        "may name a direction (kick:north), eat, drink and drop the letter of an item (eat:f)"
+        f"no action {action!r}: it must be one of {', '.join(ACTIONS)}, pray, or an index below {len(ACTIONS)}; kick "
+        "and open may name a direction (kick:north), eat, drink and drop the letter of an item (eat:f)"
     )
 
 

@@ -34,7 +34,8 @@ class EnvConfig:
             between these, drawn for each game from its seed with even chances for its logarithm.
         moment_share: with ``per_episode`` the part of the games of other skills that are given up once two states in a
             row are decisive moments (`tasks.skills.DECISIVE`) of survive or of combat: it plays an episode from there.
-        random_hero_share: the part of the games whose hero is of a random role; the others have NLE's monk.
+        random_hero_share: the part of the games whose hero is random (role, race, alignment, gender); the others have
+            NLE's monk.
         actions: action set, ``reference`` (13) or ``compass`` (18).
         action_masks: False lets every action pass at any time.
         observation, observation_parts: kind and parts of the observation (`perception.observation.ObservationSpec`).
@@ -78,7 +79,7 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
     def __init__(self, config: EnvConfig = EnvConfig(), render_mode: str | None = None) -> None:
         self.config, self.render_mode = config, render_mode
         self.action_names = ACTION_SETS[config.actions]
-        self._playthroughs = [Playthrough(Game(), self.action_names)]
+        self._playthroughs = [Playthrough(Game(), self.action_names)]  # the monk's, and the random heroes'
         if config.random_hero_share:
             self._playthroughs.append(Playthrough(Game(character=RANDOM_HERO), self.action_names))
         self.playthrough = self._playthroughs[0]

@@ -153,15 +153,19 @@ class Scheduler:
                 return SKILLS[self._last]
 
 
+WEAK = 3  # blstats hunger, one worse than hungry
+
+
 class Prayer:
     """When a hero had better pray: he is dying of wounds or weak with hunger, and his god is likely to listen.
 
     The rules are NetHack's (pray.c): a god helps who is in such trouble if the prayer timeout (300 at the beginning,
-    one less each turn, about 350 after a prayer that was heard) is at most 200.
+    one less each turn, about 350 after a prayer that was heard) is at most 200. He who prays earlier angers him, and is
+    not heard any more; this hero goes on praying all the same.
     """
 
     FIRST = 101  # turn from which on the timeout is low enough
-    AGAIN = 500  # turns after a prayer: the timeout is drawn anew, and is low enough by then in two of three cases
+    AGAIN = 500  # turns after a prayer: low enough then in seven of eight cases, by NetHack's rnz(350)
 
     def __init__(self) -> None:
         self._next = self.FIRST
@@ -172,9 +176,6 @@ class Prayer:
     def prayed(self, scene: Scene) -> None:
         """The hero prayed in the turn of `scene`."""
         self._next = scene.turn + self.AGAIN
-
-
-WEAK = 3  # blstats hunger, one worse than hungry
 
 
 def dying(scene: Scene) -> bool:

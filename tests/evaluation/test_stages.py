@@ -47,6 +47,11 @@ def test_baselines_of_other_rules_are_refused():
         ("horizons", [0, 200], "baselines.horizons: expected numbers of actions above 0, rising, got [0, 200]"),
         ("horizons", [200, 200], "baselines.horizons: expected numbers of actions above 0, rising, got [200, 200]"),
         ("tasks", ["explore"] * 2, "baselines.tasks: expected each at most once, got ['explore', 'explore']"),
+        (
+            "world_skills",
+            ["descend"] * 2,
+            "baselines.world_skills: expected each at most once, got ['descend', 'descend']",
+        ),
         ("actions", "all", "baselines.actions: expected one of 'reference', 'compass', got 'all'"),
         ("policies", {"appo": 1.0}, "baselines.policies.appo: unknown key; known are random, wall_avoidance, "),
     ],
