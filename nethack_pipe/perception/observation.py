@@ -82,6 +82,8 @@ _COLUMNS_IN_BLOCK = (_BLOCK_OF_COLUMN[:, None] == np.arange(MAP_COLUMNS)).astype
 _BLOCK_SIZES = np.outer(_ROWS_IN_BLOCK.sum(axis=1), _COLUMNS_IN_BLOCK.sum(axis=0))
 
 _HOSTILE, _UNKNOWN = int(Tile.HOSTILE), int(Tile.UNKNOWN)
+_DOWN, _UP = int(Tile.STAIRS_DOWN), int(Tile.STAIRS_UP)
+_OPEN_DOOR, _CLOSED_DOOR = int(Tile.OPEN_DOOR), int(Tile.CLOSED_DOOR)
 # Nobody walks through these, whether ground or what is on it. As tasks.playthrough.CLOSED.
 _CLOSED = np.isin(np.arange(len(Tile)), (Tile.WALL, Tile.OBSTACLE, Tile.LIQUID, Tile.PEACEFUL))
 # Nor diagonally through these; a doorway without a door is passed any way. As tasks.playthrough.DOORS.
@@ -393,57 +395,67 @@ class _Plain:
         self._parts = spec.parts
         self._where = {field.name: slice(field.start, field.start + field.size) for field in spec.fields}
         self._slanted = _has_diagonals(spec)
-        self._padded = np.zeros((2, HEIGHT + CROP - 1, WIDTH + CROP - 1), dtype=np.int32)
-        self._tiles = np.full(self._padded.shape[1:], Tile.WALL, dtype=np.uint8)
+        self._planes = paths.Planes(7)
+        if "recency" in spec.parts:
+            self._recency = slice(spec.where("recency").start, spec.where("visits").stop)
+        self._tiles = np.full((HEIGHT + CROP - 1, WIDTH + CROP - 1), Tile.WALL, dtype=np.uint8)
 
     def write(self, scene: Scene, memory: Memory, out: np.ndarray) -> None:
         level, y, x = memory.level, scene.y, scene.x
-        if "paths" in self._parts or "map" in self._parts:
-            on = level.board[1:-1, 1:-1]
-            walkable = level.explored & ~(level.blocked | _CLOSED.take(level.tiles) | _CLOSED.take(on))
-            unknown = (level.base == _UNKNOWN) & ~level.explored
-            hostile = on == _HOSTILE
-            hostile[y, x] = False  # who was there before the hero
         if "paths" in self._parts:
-            ways = _AROUND_ALL if scene.swallowed else self._ways(level, y, x, walkable, unknown, hostile)
-            self._write_paths(ways, out)
+            self._write_paths(_AROUND_ALL if scene.swallowed else self._ways(level, y, x), out)
         if "recency" in self._parts:
             self._write_recency(level, y, x, memory.steps, out)
         if "crop" in self._parts:
             self._write_crop(level, y, x, out)
         if "map" in self._parts:
-            counted = [~unknown, walkable, level.visits > 0, level.lying, hostile]
-            self._write_map(np.array(counted, dtype=np.float32), y, x, out)
+            self._write_map(level, y, x, out)
 
-    def _ways(
-        self, level: LevelMemory, y: int, x: int, walkable: np.ndarray, unknown: np.ndarray, hostile: np.ndarray
-    ) -> _Ways:
-        tiles = level.tiles
-        unvisited = walkable & (level.visits == 0)
-        maps = [walkable, unvisited, unvisited & level.lying, unknown, hostile]
-        maps += [tiles == Tile.STAIRS_DOWN, tiles == Tile.STAIRS_UP, tiles == Tile.CLOSED_DOOR]
-        if self._slanted:
-            maps.append(~_DOOR.take(tiles))
-        known, new, items, beyond, foes, down, up, doors, *diagonal = paths.bits_of_each(maps)
-        goals = [new & (paths.orthogonal(beyond) | paths.slanted(beyond)), down, up, items, foes, doors, new]
-        return paths.nearest_of_each(known, goals, y, x, diagonal=diagonal[0] if diagonal else 0)
+    def _ways(self, level: LevelMemory, y: int, x: int) -> _Ways:
+        explored, blocked, lying, visited, unseen, closed, stands_closed = self._planes.maps
+        explored[:], blocked[:], lying[:] = level.explored, level.blocked, level.lying
+        np.not_equal(level.visits, 0, out=visited)
+        np.equal(level.base, _UNKNOWN, out=unseen)
+        closed[:], stands_closed[:] = _CLOSED.take(level.tiles), _CLOSED.take(level.board[1:-1, 1:-1])
+        ground, stuck, items, old, dark, walls, others = self._planes.bits()
+        known = ground & ~(stuck | walls | others)
+        new, beyond = known & ~old, dark & ~ground
+        # Of these there are few: it is faster to look for them.
+        tiles = level.tiles.tobytes()
+        doors = _few(tiles, _CLOSED_DOOR)
+        slanted = paths.FULL & ~(doors | _few(tiles, _OPEN_DOOR)) if self._slanted else 0
+        foes = _few(level.board.tobytes(), _HOSTILE, WIDTH + 2) >> paths.STRIDE + 1  # without the border
+        foes &= ~paths.bit(y, x)  # who was there before the hero
+        goals = [
+            *(new & (paths.orthogonal(beyond) | paths.slanted(beyond)), _few(tiles, _DOWN), _few(tiles, _UP)),
+            *(new & items, foes, doors, new),
+        ]
+        return paths.nearest_of_each(known, goals, y, x, diagonal=slanted)
 
     def _write_paths(self, ways: _Ways, out: np.ndarray) -> None:
-        start = self._where["path_frontier"].start
-        block = out[start : start + len(TARGETS) * PATH_NUMBERS].reshape(len(TARGETS), PATH_NUMBERS)
-        block[:] = 0.0
-        for row, way in zip(block, ways, strict=True):
-            if way is not None:
+        numbers: list[float] = []
+        for way in ways:
+            if way is None:
+                numbers += _NO_WAY
+            else:
                 steps, nearer = way
-                row[:] = [1.0, min(steps, FAR) / FAR, 1 / (1 + steps), *nearer]
+                numbers += (1.0, min(steps, FAR) / FAR, 1 / (1 + steps), *nearer)
+        _PACK_WAYS.pack_into(out, 4 * self._where["path_frontier"].start, *numbers)  # type: ignore[arg-type]
 
     def _write_recency(self, level: LevelMemory, y: int, x: int, steps: int, out: np.ndarray) -> None:
-        self._padded[0][_INSIDE], self._padded[1][_INSIDE] = level.last_visit, level.visits
-        last, visits = self._padded[:, y : y + CROP, x : x + CROP]
-        recency = np.float32(HALF_LIFE) / (HALF_LIFE + steps - last).astype(np.float32)
-        recency[last == 0] = 0.0
-        out[self._where["recency"]] = recency.ravel()
-        out[self._where["visits"]] = (visits.astype(np.float32) / (visits + MANY_VISITS).astype(np.float32)).ravel()
+        windows = out[self._recency].reshape(2, CROP, CROP)
+        top, left = y - CROP // 2, x - CROP // 2
+        bottom, right = top + CROP, left + CROP
+        if top < 0 or left < 0 or bottom > HEIGHT or right > WIDTH:
+            windows[:] = 0.0
+            windows = windows[:, max(-top, 0) : HEIGHT - top, max(-left, 0) : WIDTH - left]
+            top, left = max(top, 0), max(left, 0)
+        last, visits = level.last_visit[top:bottom, left:right], level.visits[top:bottom, left:right]
+        recency, often = windows
+        # In float64, whose quotients of small whole numbers round to the same float32 as float32's own.
+        np.divide(HALF_LIFE, HALF_LIFE + steps - last, out=recency, casting="same_kind")
+        recency *= last != 0
+        np.divide(visits, visits + MANY_VISITS, out=often, casting="same_kind")
 
     def _write_crop(self, level: LevelMemory, y: int, x: int, out: np.ndarray) -> None:
         self._tiles[_INSIDE] = level.board[1:-1, 1:-1]
@@ -452,7 +464,13 @@ class _Plain:
         planes = _PLANE_OF.take(window) == np.arange(len(CROP_PLANES))[:, None, None]
         out[self._where["crop"]] = planes.ravel()
 
-    def _write_map(self, counted: np.ndarray, y: int, x: int, out: np.ndarray) -> None:
+    def _write_map(self, level: LevelMemory, y: int, x: int, out: np.ndarray) -> None:
+        on = level.board[1:-1, 1:-1]
+        walkable = level.explored & ~(level.blocked | _CLOSED.take(level.tiles) | _CLOSED.take(on))
+        known = (level.base != _UNKNOWN) | level.explored
+        hostile = on == _HOSTILE
+        hostile[y, x] = False  # who was there before the hero
+        counted = np.array([known, walkable, level.visits > 0, level.lying, hostile], dtype=np.float32)
         counts = _ROWS_IN_BLOCK @ counted @ _COLUMNS_IN_BLOCK  # whole numbers: exact
         blocks = out[self._where["map"]].reshape(len(MAP_PLANES), MAP_ROWS, MAP_COLUMNS)
         blocks[:3] = counts[:3] / _BLOCK_SIZES
@@ -460,6 +478,19 @@ class _Plain:
         blocks[5] = 0.0
         blocks[5, _BLOCK_OF_ROW[y], _BLOCK_OF_COLUMN[x]] = 1.0
         out[self._where["place"]] = y / (HEIGHT - 1), x / (WIDTH - 1)
+
+
+_NO_WAY = (0.0,) * PATH_NUMBERS
+_PACK_WAYS = struct.Struct(f"{len(TARGETS) * PATH_NUMBERS}f")
+
+
+def _few(tiles: bytes, tile: int, width: int = WIDTH) -> int:
+    """Where `tile` is in the bytes of a map of this width, as `paths.bits` has it."""
+    found, cell = 0, tiles.find(tile)
+    while cell >= 0:
+        found |= paths.bit(*divmod(cell, width))
+        cell = tiles.find(tile, cell + 1)
+    return found
 
 
 _INSIDE = (slice(CROP // 2, CROP // 2 + HEIGHT), slice(CROP // 2, CROP // 2 + WIDTH))

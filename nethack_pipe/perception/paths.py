@@ -13,7 +13,21 @@ import numpy as np
 from nethack_pipe.game.actions import DIRECTIONS
 
 HEIGHT, WIDTH, STRIDE = 21, 79, 80
-_FULL = sum(((1 << WIDTH) - 1) << (STRIDE * row) for row in range(HEIGHT))
+FULL = sum(((1 << WIDTH) - 1) << (STRIDE * row) for row in range(HEIGHT))
+
+
+class Planes:
+    """Room for `count` maps that become integers together. `maps`: count views, (21, 79) bool, to write them into."""
+
+    def __init__(self, count: int) -> None:
+        self._padded = np.zeros((count, HEIGHT, STRIDE), dtype=bool)
+        self.maps = list(self._padded[:, :, :WIDTH])
+
+    def bits(self) -> list[int]:
+        """Each map as one integer, bit 80 * y + x."""
+        packed = np.packbits(self._padded, axis=None, bitorder="little").tobytes()
+        size = HEIGHT * STRIDE // 8
+        return [int.from_bytes(packed[start : start + size], "little") for start in range(0, len(packed), size)]
 
 
 def bits(mask: np.ndarray) -> int:
@@ -23,12 +37,10 @@ def bits(mask: np.ndarray) -> int:
 
 def bits_of_each(masks: Sequence[np.ndarray]) -> list[int]:
     """As `bits`, for several masks at once."""
-    padded = np.zeros((len(masks), HEIGHT, STRIDE), dtype=bool)
-    for plane, mask in zip(padded, masks, strict=True):
-        plane[:, :WIDTH] = mask
-    packed = np.packbits(padded, axis=None, bitorder="little").tobytes()
-    size = HEIGHT * STRIDE // 8
-    return [int.from_bytes(packed[start : start + size], "little") for start in range(0, len(packed), size)]
+    planes = Planes(len(masks))
+    for plane, mask in zip(planes.maps, masks, strict=True):
+        plane[:] = mask
+    return planes.bits()
 
 
 def bit(y: int, x: int) -> int:
@@ -37,12 +49,12 @@ def bit(y: int, x: int) -> int:
 
 def orthogonal(front: int) -> int:
     """Every tile one step north, south, east or west of `front`."""
-    return (front << 1 | front >> 1 | front << STRIDE | front >> STRIDE) & _FULL
+    return (front << 1 | front >> 1 | front << STRIDE | front >> STRIDE) & FULL
 
 
 def slanted(front: int) -> int:
     """Every tile one diagonal step from `front`."""
-    return (front << STRIDE + 1 | front << STRIDE - 1 | front >> STRIDE + 1 | front >> STRIDE - 1) & _FULL
+    return (front << STRIDE + 1 | front << STRIDE - 1 | front >> STRIDE + 1 | front >> STRIDE - 1) & FULL
 
 
 def nearest(
@@ -118,12 +130,17 @@ def nearest_of_each(
         layers.append(front)
         front = _spread(front, diagonal, doors) & unreached
         unreached ^= front
-    around = [
-        bit(y + dy, x + dx) if 0 <= y + dy < HEIGHT and 0 <= x + dx < WIDTH else 0 for dy, dx in DIRECTIONS.values()
-    ]
+    around = _around(y, x)
     return [
         (found[i][0], [tile & found[i][1] > 0 for tile in around]) if i in found else None for i in range(len(goals))
     ]
+
+
+@functools.cache
+def _around(y: int, x: int) -> list[int]:
+    """The tile in each of `DIRECTIONS`, 0 beyond the edge."""
+    steps = [(y + dy, x + dx) for dy, dx in DIRECTIONS.values()]
+    return [bit(row, column) if 0 <= row < HEIGHT and 0 <= column < WIDTH else 0 for row, column in steps]
 
 
 def _spread(front: int, diagonal: int, doors: int) -> int:
