@@ -110,12 +110,11 @@ def play_with(policy: Policy, set_skill: Callable[[Skill], None], whole: WholeGa
         policy.reset(0, whole.policy_seed)
         skill = scheduler.next(scene)
         set_skill(skill)
-        prayer, prayers = Prayer(), 0
+        prayer = Prayer()
         depth, experience_level, length, skill_steps = scene.depth, scene.experience_level, 0, 0
         while not scene.done and length < whole.max_steps:
             if whole.prays and prayer.is_due(scene):
                 prayer.prayed(scene)
-                prayers += 1
                 scene = playthrough.step("pray")
             else:
                 scene = playthrough.step(policy.act([0], [playthrough])[0])
@@ -135,7 +134,7 @@ def play_with(policy: Policy, set_skill: Callable[[Skill], None], whole: WholeGa
             "depth": float(depth),
             "experience_level": float(experience_level),
             "score": float(scene.score),
-            "prayers": float(prayers),
+            "prayers": float(game.actions.count("pray")),
             "progression": progression(depth, experience_level),
             "alive": float(scene.alive),
             "how": game.how or "",

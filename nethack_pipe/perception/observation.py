@@ -83,11 +83,11 @@ _BLOCK_SIZES = np.outer(_ROWS_IN_BLOCK.sum(axis=1), _COLUMNS_IN_BLOCK.sum(axis=0
 
 _HOSTILE, _UNKNOWN = int(Tile.HOSTILE), int(Tile.UNKNOWN)
 _DOWN, _UP = int(Tile.STAIRS_DOWN), int(Tile.STAIRS_UP)
-_OPEN_DOOR, _CLOSED_DOOR = int(Tile.OPEN_DOOR), int(Tile.CLOSED_DOOR)
 # Nobody walks through these, whether ground or what is on it. As tasks.playthrough.CLOSED.
 _CLOSED = np.isin(np.arange(len(Tile)), (Tile.WALL, Tile.OBSTACLE, Tile.LIQUID, Tile.PEACEFUL))
 # Nor diagonally through these; a doorway without a door is passed any way. As tasks.playthrough.DOORS.
-_DOOR = np.isin(np.arange(len(Tile)), (Tile.OPEN_DOOR, Tile.CLOSED_DOOR))
+_DOORS = (int(Tile.OPEN_DOOR), int(Tile.CLOSED_DOOR))
+_DOOR = np.isin(np.arange(len(Tile)), _DOORS)
 _NO_PLANE = 255
 _PLANE_OF = np.full(len(Tile), _NO_PLANE, dtype=np.uint8)
 for _plane, _tiles in enumerate(CROP_PLANES.values()):
@@ -396,8 +396,6 @@ class _Plain:
         self._where = {field.name: slice(field.start, field.start + field.size) for field in spec.fields}
         self._slanted = _has_diagonals(spec)
         self._planes = paths.Planes(7)
-        if "recency" in spec.parts:
-            self._recency = slice(spec.where("recency").start, spec.where("visits").stop)
         self._tiles = np.full((HEIGHT + CROP - 1, WIDTH + CROP - 1), Tile.WALL, dtype=np.uint8)
 
     def write(self, scene: Scene, memory: Memory, out: np.ndarray) -> None:
@@ -422,8 +420,8 @@ class _Plain:
         new, beyond = known & ~old, dark & ~ground
         # Of these there are few: it is faster to look for them.
         tiles = level.tiles.tobytes()
-        doors = _few(tiles, _CLOSED_DOOR)
-        slanted = paths.FULL & ~(doors | _few(tiles, _OPEN_DOOR)) if self._slanted else 0
+        opened, doors = (_few(tiles, door) for door in _DOORS)
+        slanted = paths.FULL & ~(opened | doors) if self._slanted else 0
         foes = _few(level.board.tobytes(), _HOSTILE, WIDTH + 2) >> paths.STRIDE + 1  # without the border
         foes &= ~paths.bit(y, x)  # who was there before the hero
         goals = [
@@ -443,7 +441,7 @@ class _Plain:
         _PACK_WAYS.pack_into(out, 4 * self._where["path_frontier"].start, *numbers)  # type: ignore[arg-type]
 
     def _write_recency(self, level: LevelMemory, y: int, x: int, steps: int, out: np.ndarray) -> None:
-        windows = out[self._recency].reshape(2, CROP, CROP)
+        windows = out[self._where["recency"].start : self._where["visits"].stop].reshape(2, CROP, CROP)
         top, left = y - CROP // 2, x - CROP // 2
         bottom, right = top + CROP, left + CROP
         if top < 0 or left < 0 or bottom > HEIGHT or right > WIDTH:

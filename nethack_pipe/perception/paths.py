@@ -74,12 +74,8 @@ def nearest(
     here = bit(y, x)
     if goals & here:
         return 0, []
-    steps = {
-        name: bit(y + dy, x + dx)
-        for name in directions
-        for dy, dx in [DIRECTIONS[name]]
-        if 0 <= y + dy < HEIGHT and 0 <= x + dx < WIDTH
-    }
+    around = _around(y, x)
+    steps = {name: around[name] for name in directions}
     slanted_start = bool(here & diagonal)
     reach = front = goals
     distance = 1
@@ -130,17 +126,20 @@ def nearest_of_each(
         layers.append(front)
         front = _spread(front, diagonal, doors) & unreached
         unreached ^= front
-    around = _around(y, x)
+    around = _around(y, x).values()
     return [
         (found[i][0], [tile & found[i][1] > 0 for tile in around]) if i in found else None for i in range(len(goals))
     ]
 
 
 @functools.cache
-def _around(y: int, x: int) -> list[int]:
+def _around(y: int, x: int) -> dict[str, int]:
     """The tile in each of `DIRECTIONS`, 0 beyond the edge."""
-    steps = [(y + dy, x + dx) for dy, dx in DIRECTIONS.values()]
-    return [bit(row, column) if 0 <= row < HEIGHT and 0 <= column < WIDTH else 0 for row, column in steps]
+    steps = {name: (y + dy, x + dx) for name, (dy, dx) in DIRECTIONS.items()}
+    return {
+        name: bit(row, column) if 0 <= row < HEIGHT and 0 <= column < WIDTH else 0
+        for name, (row, column) in steps.items()
+    }
 
 
 def _spread(front: int, diagonal: int, doors: int) -> int:

@@ -9,6 +9,7 @@ from nethack_pipe.game.game import Game, Step
 from nethack_pipe.perception.glyphs import Tile
 from nethack_pipe.perception.memory import Memory
 from nethack_pipe.perception.scene import Scene
+from nethack_pipe.tasks.rewards import SATIATED
 
 # Tiles that no step can or should enter: walls and bars, water and lava, and monsters one does not attack.
 CLOSED = frozenset(map(int, (Tile.WALL, Tile.OBSTACLE, Tile.LIQUID, Tile.PEACEFUL)))
@@ -16,7 +17,6 @@ CLOSED = frozenset(map(int, (Tile.WALL, Tile.OBSTACLE, Tile.LIQUID, Tile.PEACEFU
 DOORS = frozenset(map(int, (Tile.OPEN_DOOR, Tile.CLOSED_DOOR)))
 # What a kick or an opening hand can be aimed at by default.
 AIMED_AT = frozenset(map(int, (Tile.CLOSED_DOOR, Tile.HOSTILE, Tile.PEACEFUL)))
-SATIATED = 0  # blstats hunger
 _STAIRS_UP, _STAIRS_DOWN = int(Tile.STAIRS_UP), int(Tile.STAIRS_DOWN)
 
 

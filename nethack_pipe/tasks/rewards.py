@@ -164,7 +164,8 @@ def resource(before: "Scene", action: str, after: "Scene", w: ResourceWeights) -
     }
 
 
-HUNGRY = 2  # blstats hunger: 0 satiated, 1 not hungry, 2 hungry, 3 weak, 4 fainting (NetHack's hunger states)
+# blstats hunger: 0 satiated, 1 not hungry, 2 hungry, 3 weak, 4 fainting (NetHack's hunger states)
+SATIATED, HUNGRY, WEAK = 0, 2, 3
 
 TERMS: dict[str, Callable[..., Components]] = {
     "explore": explore,

@@ -13,6 +13,7 @@ from nethack_pipe.game.actions import DIRECTIONS
 from nethack_pipe.perception.glyphs import Tile
 from nethack_pipe.perception.scene import WIDTH, Scene
 from nethack_pipe.tasks.playthrough import Playthrough
+from nethack_pipe.tasks.rewards import WEAK
 
 Skill = Literal["explore", "survive", "combat", "descend", "resource"]
 SKILLS: tuple[Skill, ...] = get_args(Skill)
@@ -151,9 +152,6 @@ class Scheduler:
                 order = [SKILLS.index(skill) for skill in possible]
                 self._last = min(order, key=lambda index: (index - self._last - 1) % len(SKILLS))
                 return SKILLS[self._last]
-
-
-WEAK = 3  # blstats hunger, one worse than hungry
 
 
 class Prayer:
