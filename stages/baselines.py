@@ -1,12 +1,16 @@
 """Plays what `evaluate` compares with: the policies that no training changes, on the held-out games of both stages."""
 
-from typing import Literal, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
 
 from nethack_pipe.params import Section
 from nethack_pipe.stage import BaseParams, Stage, run
 from nethack_pipe.tasks.rewards import RewardWeights
+
+if TYPE_CHECKING:
+    from nethack_pipe.evaluation.world import WholeGame
 
 TaskName = Literal["explore", "survive", "combat", "descend", "resource"]
 
@@ -51,6 +55,21 @@ class BaselinesParams(Section):
         return self
 
 
+def whole_games(params: BaselinesParams, seed: int, policy: str, able: Sequence[TaskName]) -> "list[WholeGame]":
+    """The whole games that `policy` plays: by the same rules for all, with those of the skills that it is `able` to."""
+    from nethack_pipe.evaluation import world
+
+    return world.whole_games(
+        seed,
+        params.world_games,
+        policy,
+        params.world_max_steps,
+        params.actions,
+        skills=[skill for skill in params.world_skills if skill in able] or able,
+        prays=params.world_prayer,
+    )
+
+
 def main(stage: Stage) -> None:
     from nethack_pipe.evaluation import world
     from nethack_pipe.evaluation.closed_loop import REFERENCE, Rules, matches, play_match, score
@@ -85,15 +104,7 @@ def main(stage: Stage) -> None:
     episodes = [episode for of_match in played for episode in of_match]
     write_shards(episode_table(episodes), folder, "episodes")
 
-    whole = world.whole_games(
-        stage.seed,
-        params.world_games,
-        "frontier",
-        params.world_max_steps,
-        params.actions,
-        skills=params.world_skills,
-        prays=params.world_prayer,
-    )
+    whole = whole_games(params, stage.seed, "frontier", params.world_skills)
     outside = list(map_chunks(world.play_whole_game, whole, desc="whole games", cache=stage.scratch / "world"))
     write_shards(world.world_table(outside), folder, "world")
 

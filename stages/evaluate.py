@@ -10,7 +10,7 @@ from pydantic import Field
 from nethack_pipe.params import Section
 from nethack_pipe.stage import BaseParams, Stage, StageError, run
 from nethack_pipe.tasks.rewards import RewardWeights
-from stages.baselines import BaselinesParams
+from stages.baselines import BaselinesParams, whole_games
 
 
 class EvaluateParams(Section):
@@ -58,15 +58,7 @@ def closed_loop(stage: Stage) -> dict[str, Any]:
     folder = stage.output("data/evaluation")
     write_shards(episode_table(episodes), folder, "episodes")
 
-    whole = world.whole_games(
-        stage.seed,
-        params.world_games,
-        trained.NAME,
-        params.world_max_steps,
-        params.actions,
-        skills=[skill for skill in params.world_skills if skill in skills] or skills,
-        prays=params.world_prayer,
-    )
+    whole = whole_games(params, stage.seed, trained.NAME, skills)
     outside = list(
         map_chunks(partial(trained.play_whole_game, appo), whole, desc="whole games", cache=stage.scratch / "world")
     )

@@ -1,4 +1,4 @@
-"""The stages `baselines` and `evaluate`: what they refuse."""
+"""The stages `baselines` and `evaluate`: what they refuse, and that they play by the same rules."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from nethack_pipe.params import ParamError, load, read_yaml
 from nethack_pipe.stage import BaseParams, StageError
 from nethack_pipe.tasks.rewards import RewardWeights
-from stages.baselines import BaselinesParams
+from stages.baselines import BaselinesParams, whole_games
 from stages.evaluate import EvaluateParams, refuse_other_actions, refuse_other_rules
 
 PARAMS = Path(__file__).parents[2] / "params.yaml"
@@ -65,3 +65,15 @@ def test_wrong_parameters_are_refused_by_name(tmp_path, key, value, words):
     with pytest.raises(ParamError) as refused:
         load(tmp_path / "params.yaml", MODELS)
     assert str(refused.value).startswith(f"params.yaml: {words}")
+
+
+def test_everybody_plays_whole_games_by_the_same_rules():
+    params = load(PARAMS, MODELS)["baselines"].model_copy(update={"world_prayer": False})
+    frontier = whole_games(params, 42, "frontier", params.world_skills)
+    appo = whole_games(params, 42, "appo", ["explore", "descend"])
+    assert len(appo) == params.world_games
+    for one, other in zip(frontier, appo, strict=True):
+        assert (one.seed, one.max_steps, one.actions) == (other.seed, other.max_steps, other.actions)
+        assert not one.prays and not other.prays
+        assert one.skills == ("descend", "combat") and other.skills == ("descend",)
+    assert whole_games(params, 42, "appo", ["resource"])[0].skills == ("resource",)

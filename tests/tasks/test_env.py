@@ -295,6 +295,9 @@ def test_the_share_of_random_heroes(make):
         assert roles[-1] in ("monk", others[-1])
         half.step(0)
         assert np.array_equal(half.reset(seed=seed)[0]["obs"], first)
+    always.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        always.step(0)
     assert len(set(others)) > 5
     assert 6 <= sum(name != "monk" for name in roles) <= 18
 
