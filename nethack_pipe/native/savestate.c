@@ -58,6 +58,7 @@ struct layout {
     uint64_t arena;                     /* bytes an arena may grow to */
     const char *header;                 /* the file's first bytes: no other library has the same */
     uint64_t header_size;
+    const char *path;                   /* of the file that all copies are copies of */
 };
 
 static struct layout layout;
@@ -191,6 +192,38 @@ break_instance(struct instance *instance, const char *why)
         instance->arena->broken = why;
 }
 
+/* Games take turns. With a copy of NetHack's code and constants each they would push one another out of the processor's
+   cache, so what is never written is mapped from the one file that all copies are copies of: same bytes, same
+   addresses, one place in memory. Where that fails the game runs on its own copy. */
+static void
+share_code(const struct instance *instance)
+{
+    const ElfW(Ehdr) *header = (const void *) instance->base;
+    const ElfW(Phdr) *segment = (const void *) (instance->base + header->e_phoff);
+    int file = open(layout.path, O_RDONLY | O_CLOEXEC);
+
+    if (file < 0)
+        return;
+    for (int i = 0; i < header->e_phnum; i++) {
+        uint64_t start = segment[i].p_vaddr & -page, end = ALIGNED(segment[i].p_vaddr + segment[i].p_filesz, page);
+        int protection = PROT_READ | (segment[i].p_flags & PF_X ? PROT_EXEC : 0);
+        void *shared;
+
+        if (segment[i].p_type != PT_LOAD || segment[i].p_flags & PF_W || start == end)
+            continue;
+        shared = mmap(NULL, end - start, protection, MAP_PRIVATE | MAP_POPULATE, file, segment[i].p_offset & -page);
+        if (shared == MAP_FAILED)
+            break;
+        /* In one go, or not at all: the code that called us may lie there. */
+        if (mremap(shared, end - start, end - start, MREMAP_MAYMOVE | MREMAP_FIXED, instance->base + start)
+            == MAP_FAILED) {
+            munmap(shared, end - start);
+            break;
+        }
+    }
+    close(file);
+}
+
 static struct instance *
 begin(const void *caller)
 {
@@ -223,6 +256,7 @@ begin(const void *caller)
     instance->arena->top = ALIGNED(sizeof *instance->arena, 64);
     instance->base = info.dli_fbase;
     instance->id = ++last_id;
+    share_code(instance);
     return instance;
 }
 

@@ -395,7 +395,8 @@ class _Plain:
         self._parts = spec.parts
         self._where = {field.name: slice(field.start, field.start + field.size) for field in spec.fields}
         self._slanted = _has_diagonals(spec)
-        self._planes = paths.Planes(7)
+        self._planes = paths.Planes(2)
+        self._kept: dict[str, tuple[bytes, list[int]]] = {}
         self._tiles = np.full((HEIGHT + CROP - 1, WIDTH + CROP - 1), Tile.WALL, dtype=np.uint8)
 
     def write(self, scene: Scene, memory: Memory, out: np.ndarray) -> None:
@@ -410,25 +411,33 @@ class _Plain:
             self._write_map(level, y, x, out)
 
     def _ways(self, level: LevelMemory, y: int, x: int) -> _Ways:
-        explored, blocked, lying, visited, unseen, closed, stands_closed = self._planes.maps
-        explored[:], blocked[:], lying[:] = level.explored, level.blocked, level.lying
+        ground, stuck, items, walls, opened, doors, downstairs, upstairs, dark = self._kept_bits(level)
+        visited, stands_closed = self._planes.maps
         np.not_equal(level.visits, 0, out=visited)
-        np.equal(level.base, _UNKNOWN, out=unseen)
-        closed[:], stands_closed[:] = _CLOSED.take(level.tiles), _CLOSED.take(level.board[1:-1, 1:-1])
-        ground, stuck, items, old, dark, walls, others = self._planes.bits()
+        stands_closed[:] = _CLOSED.take(level.board[1:-1, 1:-1])
+        old, others = self._planes.bits()
         known = ground & ~(stuck | walls | others)
         new, beyond = known & ~old, dark & ~ground
-        # Of these there are few: it is faster to look for them.
-        tiles = level.tiles.tobytes()
-        opened, doors = (_few(tiles, door) for door in _DOORS)
         slanted = paths.FULL & ~(opened | doors) if self._slanted else 0
         foes = _few(level.board.tobytes(), _HOSTILE, WIDTH + 2) >> paths.STRIDE + 1  # without the border
         foes &= ~paths.bit(y, x)  # who was there before the hero
         goals = [
-            *(new & (paths.orthogonal(beyond) | paths.slanted(beyond)), _few(tiles, _DOWN), _few(tiles, _UP)),
+            *(new & (paths.orthogonal(beyond) | paths.slanted(beyond)), downstairs, upstairs),
             *(new & items, foes, doors, new),
         ]
         return paths.nearest_of_each(known, goals, y, x, diagonal=slanted)
+
+    def _kept_bits(self, level: LevelMemory) -> list[int]:
+        """Maps that few steps change, as integers: each is made anew only where its bytes are no longer the same."""
+        result: list[int] = []
+        for name, integers in _SELDOM_CHANGED.items():
+            tiles = getattr(level, name)
+            seen = tiles.tobytes()
+            kept = self._kept.get(name)
+            if kept is None or kept[0] != seen:
+                kept = self._kept[name] = seen, integers(tiles, seen)
+            result += kept[1]
+        return result
 
     def _write_paths(self, ways: _Ways, out: np.ndarray) -> None:
         numbers: list[float] = []
@@ -491,6 +500,18 @@ def _few(tiles: bytes, tile: int, width: int = WIDTH) -> int:
     return found
 
 
+# Of a `LevelMemory`, with what becomes of each map and its bytes, in the order of `_Plain._kept_bits`.
+_SELDOM_CHANGED: dict[str, Callable[[np.ndarray, bytes], list[int]]] = {
+    "explored": lambda tiles, _: [paths.bits(tiles)],
+    "blocked": lambda tiles, _: [paths.bits(tiles)],
+    "lying": lambda tiles, _: [paths.bits(tiles)],
+    # Of doors and stairs there are few: it is faster to look for them.
+    "tiles": lambda tiles, seen: [
+        paths.bits(_CLOSED.take(tiles)),
+        *(_few(seen, tile) for tile in (*_DOORS, _DOWN, _UP)),
+    ],
+    "base": lambda tiles, _: [paths.bits(tiles == _UNKNOWN)],
+}
 _INSIDE = (slice(CROP // 2, CROP // 2 + HEIGHT), slice(CROP // 2, CROP // 2 + WIDTH))
 
 

@@ -922,3 +922,40 @@ def test_without_address_space_games_are_branched_by_fork() -> None:
     with by_fork() as game:
         assert found["digests"] == branches_and_probes(game, 21)
     assert "no address space is left for the arena; it is branched by fork" in found["warnings"][0]
+
+
+def mapped_from(game: Game, name: str) -> str:
+    """The file that lies where the game's own copy of the library has `name`."""
+    copy_of_library = ctypes.CDLL(game._nethack.dlpath)
+    address = ctypes.addressof(ctypes.c_char.in_dll(copy_of_library, name))
+    dlclose(copy_of_library._handle)
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        addresses, *_, file = line.split(maxsplit=5)
+        first, last = (int(text, 16) for text in addresses.split("-"))
+        if first <= address < last:
+            return file
+    raise AssertionError(f"{name} is not mapped")
+
+
+def test_games_share_what_is_never_written_and_nothing_else() -> None:
+    file = str(library.hooks().patched)
+    with by_savestate() as first, by_savestate() as second:
+        first.reset(1)
+        for seed in (2, 3):
+            second.reset(seed)
+            for game in (first, second):
+                assert mapped_from(game, "nle_step") == mapped_from(game, "vowels") == file
+                assert mapped_from(game, "youmonst") != file
+        second.step("search")
+        twice = [digest(first.step("north")), digest(second.step("north"))]
+    with by_fork() as first, by_fork() as second:
+        first.reset(1)
+        second.reset(3)
+        second.step("search")
+        assert [digest(first.step("north")), digest(second.step("north"))] == twice
+
+
+def test_a_game_whose_library_was_deleted_plays_on_on_its_own_copy(tmp_path: Path) -> None:
+    found = Process("lost_library", NETHACK_PIPE_CACHE=str(tmp_path)).answer()
+    with by_fork() as game:
+        assert found == branches_and_probes(game, 21)

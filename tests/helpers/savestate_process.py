@@ -11,6 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from nle import nethack
 
@@ -39,7 +40,7 @@ class Process:
             text=True,
         )
 
-    def answer(self) -> dict:
+    def answer(self) -> Any:
         """The JSON that it prints."""
         out, _ = self._process.communicate(timeout=1200)
         assert self._process.returncode == 0, f"it ended with {self._process.returncode}: {self._said()}"
@@ -189,6 +190,14 @@ def no_address_space() -> dict[str, object]:
     return {"digests": digests, "warnings": [str(warning.message) for warning in caught]}
 
 
+def lost_library() -> list[str]:
+    """A game that begins again after the patched library was deleted."""
+    with Game(ALL_KEYS, branching="savestate") as game:
+        game.reset(1)
+        library.hooks().patched.unlink()
+        return branches_and_probes(game, 21)
+
+
 COMMANDS: Mapping[str, Callable] = {
     "replays": replays,
     "fall_back": fall_back,
@@ -196,6 +205,7 @@ COMMANDS: Mapping[str, Callable] = {
     "tiny_arena": tiny_arena,
     "be_killed": be_killed,
     "no_address_space": no_address_space,
+    "lost_library": lost_library,
 }
 
 

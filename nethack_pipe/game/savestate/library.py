@@ -78,6 +78,7 @@ class _Layout(ctypes.Structure):  # struct layout of savestate.c
         ),
         ("header", c_char_p),
         ("header_size", c_uint64),
+        ("path", c_char_p),
     ]
 
 
@@ -107,7 +108,7 @@ class Hooks:
     def __init__(self, library: Path, patched: Path) -> None:
         self.patched = patched
         image = patched.read_bytes()
-        self._layout = _layout(elf.Library(image), image)  # C keeps the address of its header
+        self._layout = _layout(elf.Library(image), image, patched)  # C keeps the addresses of its texts
         hooks = ctypes.PyDLL(str(library), mode=ctypes.RTLD_GLOBAL)
         state, text = c_void_p, c_char_p
         if _function(hooks.sst_configure, c_int, POINTER(_Layout))(self._layout):
@@ -162,7 +163,7 @@ def hooks() -> Hooks:
         raise Unavailable(f"the compiled library cannot be loaded: {error}") from None
 
 
-def _layout(library: elf.Library, image: bytes) -> _Layout:
+def _layout(library: elf.Library, image: bytes, path: Path) -> _Layout:
     def at(name: str) -> int:
         return library.address(name)[0]
 
@@ -188,6 +189,7 @@ def _layout(library: elf.Library, image: bytes) -> _Layout:
         arena=ARENA_BYTES,
         header=image[:_HEADER_BYTES],
         header_size=_HEADER_BYTES,
+        path=bytes(path),
     )
 
 
