@@ -211,7 +211,7 @@ share_code(const struct instance *instance)
 
         if (segment[i].p_type != PT_LOAD || segment[i].p_flags & PF_W || start == end)
             continue;
-        shared = mmap(NULL, end - start, protection, MAP_PRIVATE | MAP_POPULATE, file, segment[i].p_offset & -page);
+        shared = mmap(NULL, end - start, protection, MAP_PRIVATE, file, segment[i].p_offset & -page);
         if (shared == MAP_FAILED)
             break;
         /* In one go, or not at all: the code that called us may lie there. */

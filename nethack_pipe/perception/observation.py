@@ -435,7 +435,7 @@ class _Plain:
             seen = tiles.tobytes()
             kept = self._kept.get(name)
             if kept is None or kept[0] != seen:
-                kept = self._kept[name] = seen, integers(tiles, seen)
+                kept = self._kept[name] = seen, integers(tiles)
             result += kept[1]
         return result
 
@@ -500,17 +500,20 @@ def _few(tiles: bytes, tile: int, width: int = WIDTH) -> int:
     return found
 
 
-# Of a `LevelMemory`, with what becomes of each map and its bytes, in the order of `_Plain._kept_bits`.
-_SELDOM_CHANGED: dict[str, Callable[[np.ndarray, bytes], list[int]]] = {
-    "explored": lambda tiles, _: [paths.bits(tiles)],
-    "blocked": lambda tiles, _: [paths.bits(tiles)],
-    "lying": lambda tiles, _: [paths.bits(tiles)],
-    # Of doors and stairs there are few: it is faster to look for them.
-    "tiles": lambda tiles, seen: [
-        paths.bits(_CLOSED.take(tiles)),
-        *(_few(seen, tile) for tile in (*_DOORS, _DOWN, _UP)),
-    ],
-    "base": lambda tiles, _: [paths.bits(tiles == _UNKNOWN)],
+def _grounds(tiles: np.ndarray) -> list[int]:
+    """Where `tiles` are closed, then open doors, closed doors, stairs down and up: few, so it is faster to look for
+    them."""
+    seen = tiles.tobytes()
+    return [paths.bits(_CLOSED.take(tiles)), *(_few(seen, tile) for tile in (*_DOORS, _DOWN, _UP))]
+
+
+# Maps of a `LevelMemory`, and the integers that each becomes, in the order in which `_Plain._ways` takes them.
+_SELDOM_CHANGED: dict[str, Callable[[np.ndarray], list[int]]] = {
+    "explored": lambda tiles: [paths.bits(tiles)],
+    "blocked": lambda tiles: [paths.bits(tiles)],
+    "lying": lambda tiles: [paths.bits(tiles)],
+    "tiles": _grounds,
+    "base": lambda tiles: [paths.bits(tiles == _UNKNOWN)],
 }
 _INSIDE = (slice(CROP // 2, CROP // 2 + HEIGHT), slice(CROP // 2, CROP // 2 + WIDTH))
 

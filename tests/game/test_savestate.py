@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from nle import nethack
 
-from nethack_pipe.game import tables
+from nethack_pipe.game import internals, tables
 from nethack_pipe.game.actions import ACTIONS
 from nethack_pipe.game.game import Game, GameState, replay
 from nethack_pipe.game.savestate import library, saver
@@ -927,7 +927,7 @@ def test_without_address_space_games_are_branched_by_fork() -> None:
 def mapped_from(game: Game, name: str) -> str:
     """The file that lies where the game's own copy of the library has `name`."""
     copy_of_library = ctypes.CDLL(game._nethack.dlpath)
-    address = ctypes.addressof(ctypes.c_char.in_dll(copy_of_library, name))
+    address = internals._address(copy_of_library, name)
     dlclose(copy_of_library._handle)
     for line in Path("/proc/self/maps").read_text().splitlines():
         addresses, *_, file = line.split(maxsplit=5)
