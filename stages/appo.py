@@ -44,7 +44,7 @@ class AppoParams(Section):
     env_max_episode_steps: int = Field(gt=0)
     moment_share: float = Field(ge=0, le=1)
     random_hero_share: float = Field(ge=0, le=1)
-    actions: Literal["reference", "compass"]
+    actions: Literal["reference", "compass", "compass_pray"]
     action_masks: bool
     observation: Literal["reference", "rich"]
     observation_parts: list[ObservationPart]

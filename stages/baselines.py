@@ -34,7 +34,7 @@ class BaselinesParams(Section):
     moment_search_steps: int = Field(gt=0)
     horizons: list[int] = Field(min_length=1)
     tasks: list[TaskName] = Field(min_length=1)
-    actions: Literal["reference", "compass"]
+    actions: Literal["reference", "compass", "compass_pray"]
     policies: PolicyShares
     n_step_horizon: int = Field(gt=0)
     n_step_samples: int = Field(gt=0)

@@ -21,7 +21,7 @@ from nethack_pipe.policies.protocol import Policy
 from nethack_pipe.policies.scripted import Frontier
 from nethack_pipe.statistics import mean_interval, paired_difference
 from nethack_pipe.tasks.playthrough import Playthrough
-from nethack_pipe.tasks.skills import SKILLS, Prayer, Scheduler, Skill, should_stop
+from nethack_pipe.tasks.skills import SKILLS, Scheduler, Skill, should_stop
 
 REPORTED = ("progression", "depth", "experience_level", "score", "length", "prayers", "alive")
 COMPARED = ("progression", "depth", "score")
@@ -55,7 +55,7 @@ class WholeGame:
 
     Attributes:
         skills: these take turns; the first one where none of them has anything to do.
-        prays: whether the hero prays when `tasks.skills.Prayer` says so.
+        prays: whether the hero prays when `tasks.prayer.Prayer` says so, whether or not the policy could.
     """
 
     policy: str
@@ -110,11 +110,9 @@ def play_with(policy: Policy, set_skill: Callable[[Skill], None], whole: WholeGa
         policy.reset(0, whole.policy_seed)
         skill = scheduler.next(scene)
         set_skill(skill)
-        prayer = Prayer()
         depth, experience_level, length, skill_steps = scene.depth, scene.experience_level, 0, 0
         while not scene.done and length < whole.max_steps:
-            if whole.prays and prayer.is_due(scene):
-                prayer.prayed(scene)
+            if whole.prays and playthrough.prayer.is_due(scene):
                 scene = playthrough.step("pray")
             else:
                 scene = playthrough.step(policy.act([0], [playthrough])[0])

@@ -12,9 +12,13 @@ from nethack_pipe.game import tables
 
 ACTIONS: tuple[str, ...] = (
     *("north", "south", "east", "west", "wait", "search", "pickup", "up", "down", "kick", "eat", "drink", "drop"),
-    *("northeast", "northwest", "southeast", "southwest", "open"),
+    *("northeast", "northwest", "southeast", "southwest", "open", "pray"),
 )
-ACTION_SETS: dict[str, tuple[str, ...]] = {"reference": ACTIONS[:13], "compass": ACTIONS}
+ACTION_SETS: dict[str, tuple[str, ...]] = {
+    "reference": ACTIONS[:13],
+    "compass": ACTIONS[:18],
+    "compass_pray": ACTIONS,
+}
 
 # Name -> (dy, dx), in rows and columns of the map.
 DIRECTIONS: dict[str, tuple[int, int]] = {
@@ -33,7 +37,7 @@ KEYS: dict[str, int] = {
     **{"northeast": ord("u"), "northwest": ord("y"), "southeast": ord("n"), "southwest": ord("b")},
     **{"wait": ord("."), "search": ord("s"), "pickup": ord(","), "up": ord("<"), "down": ord(">")},
     **{"kick": ord("d") & 0x1F, "open": ord("o"), "eat": ord("e"), "drink": ord("q"), "drop": ord("d")},
-    "pray": ord("p") | 0x80,  # in no action set: policies do not choose it
+    "pray": ord("p") | 0x80,
 }
 DIRECTED = frozenset(("kick", "open"))
 ITEM_COMMANDS = frozenset(("eat", "drink", "drop"))
@@ -54,7 +58,7 @@ def name_of(action: str | int) -> str:
         if 0 <= index < len(ACTIONS):
             return ACTIONS[index]
     raise ValueError(
-        f"no action {action!r}: it must be one of {', '.join(ACTIONS)}, pray, or an index below {len(ACTIONS)}; kick "
+        f"no action {action!r}: it must be one of {', '.join(ACTIONS)}, or an index below {len(ACTIONS)}; kick "
         "and open may name a direction (kick:north), eat, drink and drop the letter of an item (eat:f)"
     )
 

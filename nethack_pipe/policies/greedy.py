@@ -12,16 +12,15 @@ from nethack_pipe.tasks.skills import Skill
 # In the order in which ties are broken at last.
 CANDIDATES = (
     "north", "south", "east", "west", "northeast", "northwest", "southeast", "southwest",
-    "wait", "search", "pickup", "up", "down",
+    "wait", "search", "pickup", "up", "down", "pray",
 )  # fmt: skip
+_ONLY_IF_LEGAL = frozenset(("pickup", "up", "down", "pray"))
 
 
 def candidates(game: Playthrough) -> list[str]:
     """What is tried now, of `CANDIDATES`. A bump costs no more than it shows: steps are tried whether legal or not."""
     legal = game.legal
-    return [
-        name for name in CANDIDATES if name in game.actions and (name in legal or name not in ("pickup", "up", "down"))
-    ]
+    return [name for name in CANDIDATES if name in game.actions and (name in legal or name not in _ONLY_IF_LEGAL)]
 
 
 class TaskGreedy:

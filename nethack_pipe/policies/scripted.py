@@ -70,7 +70,7 @@ class Frontier:
     """Walks the shortest known way to what its task is after, else to the nearest unexplored edge; no draws.
 
     combat: the nearest hostile; descend: the way down; resource: the nearest item. When nothing is left to explore it
-    takes the stairs down, and searches for hidden doors where there are none.
+    takes the stairs down, and searches for hidden doors where there are none. Where it may pray, it does.
     """
 
     def __init__(self, task: Skill) -> None:
@@ -87,6 +87,8 @@ class Frontier:
         scene, level, legal = game.scene, game.memory.level, game.legal
         blocked = self._blocked[slot].setdefault(scene.level, np.zeros(level.tiles.shape, dtype=bool))
         self._note_bump(game, blocked)
+        if "pray" in legal:
+            return "pray"
         # What could not be lifted just now will not be lifted by trying again.
         if self.task == "resource" and "pickup" in legal and (scene.action != "pickup" or scene.picked_up):
             return "pickup"

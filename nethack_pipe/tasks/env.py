@@ -18,7 +18,7 @@ from nethack_pipe.tasks.playthrough import Playthrough
 from nethack_pipe.tasks.rewards import RewardWeights
 from nethack_pipe.tasks.skills import DECISIVE, SKILLS, Scheduler, SchedulerName, Skill, SkillMask, should_stop
 
-ActionSet = Literal["reference", "compass"]
+ActionSet = Literal["reference", "compass", "compass_pray"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class EnvConfig:
             row are decisive moments (`tasks.skills.DECISIVE`) of survive or of combat: it plays an episode from there.
         random_hero_share: the part of the games whose hero is random (role, race, alignment, gender); the others have
             NLE's monk.
-        actions: action set, ``reference`` (13) or ``compass`` (18).
+        actions: action set, ``reference`` (13), ``compass`` (18) or ``compass_pray`` (19).
         action_masks: False lets every action pass at any time.
         observation, observation_parts: kind and parts of the observation (`perception.observation.ObservationSpec`).
         intrinsic_reward_weight, extrinsic_reward_weight: factors of task reward and of NetHack's score change.

@@ -1,6 +1,7 @@
 """One game being played: the simulator, what is remembered of it, and which actions make sense now."""
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from nethack_pipe.game.game import Game, Step
 from nethack_pipe.perception.glyphs import Tile
 from nethack_pipe.perception.memory import Memory
 from nethack_pipe.perception.scene import Scene
+from nethack_pipe.tasks.prayer import Prayer
 from nethack_pipe.tasks.rewards import SATIATED
 
 # Tiles that no step can or should enter: walls and bars, water and lava, and monsters one does not attack.
@@ -26,6 +28,7 @@ class Playthrough:
     Attributes:
         scene: the present moment; before: the one before it (None after `reset`).
         mask: (len(actions),) bool, the legal actions of the present moment; never empty.
+        prayer: when the hero had better pray; where `actions` have it, that is when a prayer is legal.
     """
 
     def __init__(self, game: Game, actions: Sequence[str] = ACTION_SETS["reference"]) -> None:
@@ -46,6 +49,7 @@ class Playthrough:
         """Starts the game of `seed`."""
         step = self.game.reset(seed)
         self.memory = Memory()
+        self.prayer = Prayer()
         self._inventory = b""
         self.before: Scene | None = None
         return self._look(step, None)
@@ -53,12 +57,14 @@ class Playthrough:
     def step(self, action: str) -> Scene:
         """Plays one action, legal or not, and returns the scene after it."""
         self.before = self.scene
+        if action == "pray":
+            self.prayer.prayed(self.scene)
         return self._look(self.game.step(action), action)
 
     def twin(self, game: Game, memory: Memory) -> "Playthrough":
         """The same moment in a branch: `game` is the branch's, `memory` a copy of this one's."""
         twin = Playthrough(game, self.actions)
-        twin._inventory, twin._targets = self._inventory, self._targets
+        twin._inventory, twin._targets, twin.prayer = self._inventory, self._targets, copy(self.prayer)
         twin.memory, twin.scene, twin.before, twin.mask = memory, self.scene, self.before, self.mask
         return twin
 
@@ -89,6 +95,8 @@ class Playthrough:
             mask[where[name]] = aimed and self._targets[name] is not None
         if scene.hunger == SATIATED:  # who eats on may choke
             mask[where["eat"]] = False
+        if "pray" in where:
+            mask[where["pray"]] = self.prayer.is_due(scene)
         return np.array(mask)
 
     @property

@@ -13,7 +13,6 @@ from nethack_pipe.game.actions import DIRECTIONS
 from nethack_pipe.perception.glyphs import Tile
 from nethack_pipe.perception.scene import WIDTH, Scene
 from nethack_pipe.tasks.playthrough import Playthrough
-from nethack_pipe.tasks.rewards import WEAK
 
 Skill = Literal["explore", "survive", "combat", "descend", "resource"]
 SKILLS: tuple[Skill, ...] = get_args(Skill)
@@ -25,13 +24,13 @@ MAX_STEPS = 8  # a skill hands over to the scheduler after this many steps
 STAIRS_NEAR = 5  # tiles, Chebyshev
 _UNKNOWN = int(Tile.UNKNOWN)
 
-_MOVES = set(DIRECTIONS)
+_ALWAYS = {*DIRECTIONS, "wait", "search", "pray"}
 ALLOWED: dict[Skill, frozenset[str]] = {
-    "explore": frozenset(_MOVES | {"wait", "search", "down", "up", "kick", "open"}),
-    "survive": frozenset(_MOVES | {"wait", "search", "up", "down", "eat", "drink"}),
-    "combat": frozenset(_MOVES | {"wait", "search", "kick"}),
-    "descend": frozenset(_MOVES | {"wait", "search", "down", "kick", "open"}),
-    "resource": frozenset(_MOVES | {"wait", "search", "pickup", "eat", "drink", "drop", "up", "down", "kick", "open"}),
+    "explore": frozenset(_ALWAYS | {"down", "up", "kick", "open"}),
+    "survive": frozenset(_ALWAYS | {"up", "down", "eat", "drink"}),
+    "combat": frozenset(_ALWAYS | {"kick"}),
+    "descend": frozenset(_ALWAYS | {"down", "kick", "open"}),
+    "resource": frozenset(_ALWAYS | {"pickup", "eat", "drink", "drop", "up", "down", "kick", "open"}),
 }
 
 
@@ -152,32 +151,3 @@ class Scheduler:
                 order = [SKILLS.index(skill) for skill in possible]
                 self._last = min(order, key=lambda index: (index - self._last - 1) % len(SKILLS))
                 return SKILLS[self._last]
-
-
-class Prayer:
-    """When a hero had better pray: he is dying of wounds or weak with hunger, and his god is likely to listen.
-
-    The rules are NetHack's (pray.c): a god helps who is in such trouble if the prayer timeout (300 at the beginning,
-    one less each turn, about 350 after a prayer that was heard) is at most 200. He who prays earlier angers him, and is
-    not heard any more; this hero goes on praying all the same.
-    """
-
-    FIRST = 101  # turn from which on the timeout is low enough
-    AGAIN = 500  # turns after a prayer: low enough then in seven of eight cases, by NetHack's rnz(350)
-
-    def __init__(self) -> None:
-        self._next = self.FIRST
-
-    def is_due(self, scene: Scene) -> bool:
-        return scene.turn >= self._next and (dying(scene) or scene.hunger >= WEAK)
-
-    def prayed(self, scene: Scene) -> None:
-        """The hero prayed in the turn of `scene`."""
-        self._next = scene.turn + self.AGAIN
-
-
-def dying(scene: Scene) -> bool:
-    """Whether NetHack calls the hit points critically low (pray.c, critically_low_hp(), below experience level 22)."""
-    level = scene.experience_level
-    divisor = 5 if level < 6 else 6 if level < 14 else 7
-    return scene.hp <= 5 or scene.hp * divisor <= min(scene.max_hp, 15 * level)

@@ -52,7 +52,7 @@ def test_baselines_of_other_rules_are_refused():
             ["descend"] * 2,
             "baselines.world_skills: expected each at most once, got ['descend', 'descend']",
         ),
-        ("actions", "all", "baselines.actions: expected one of 'reference', 'compass', got 'all'"),
+        ("actions", "all", "baselines.actions: expected one of 'reference', 'compass', 'compass_pray', got 'all'"),
         ("policies", {"appo": 1.0}, "baselines.policies.appo: unknown key; known are random, wall_avoidance, "),
     ],
 )

@@ -38,14 +38,30 @@ def test_names_and_indices() -> None:
         *("pickup", "up", "down", "kick", "eat", "drink", "drop"),
     )
     assert set(ACTION_SETS["compass"]) == set(ACTION_SETS["reference"]) | set(DIRECTIONS) | {"open"}
+    assert ACTION_SETS["compass_pray"] == (*ACTION_SETS["compass"], "pray")
 
 
 @pytest.mark.parametrize(
     "wrong",
-    ["", "North", "fly", "kick:", "kick:up", "kick:a", "eat:north", "eat:", "eat:1", "north:a", "search:", 18, -1],
+    [
+        "",
+        "North",
+        "fly",
+        "kick:",
+        "kick:up",
+        "kick:a",
+        "eat:north",
+        "eat:",
+        "eat:1",
+        "north:a",
+        "search:",
+        "pray:",
+        19,
+        -1,
+    ],
 )
 def test_wrong_names_are_refused_with_the_right_ones(wrong: str | int) -> None:
-    with pytest.raises(ValueError, match=f"no action {wrong!r}: .*north, south, .*northeast.* below 18; .*kick:north"):
+    with pytest.raises(ValueError, match=f"no action {wrong!r}: .*north, south, .*northeast.* below 19; .*kick:north"):
         name_of(wrong)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nethack_pipe.game import tables
-from nethack_pipe.game.actions import ACTIONS, DIRECTIONS
+from nethack_pipe.game.actions import ACTION_SETS, ACTIONS, DIRECTIONS
 from nethack_pipe.game.game import DEFAULT_KEYS, EndStatus, Game, Step, replay
 from nethack_pipe.game.tables import BL
 from tests.helpers.games import WIZARD_KEYS, digest, give_up, go_to_level, monsters, play, press, random_actions
@@ -322,7 +322,7 @@ def test_looking_for_peacefuls_and_worn_things_does_not_change_the_game() -> Non
         def _look_for_peaceful(self, shown: bytes, hero: int) -> None:
             pass
 
-    actions = random_actions(4, 150, tuple(action for action in ACTIONS if action != "eat"))
+    actions = random_actions(4, 150, tuple(action for action in ACTION_SETS["compass"] if action != "eat"))
     keys = ("tty_chars", "glyphs", "blstats")
     frames: list[list[bytes]] = []
     for kind in (Game, Blind):

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nethack_pipe.game.actions import ACTIONS
+from nethack_pipe.game.actions import ACTION_SETS
 from nethack_pipe.game.game import Game, Step, _text
 
 WIZARD_KEYS = (
@@ -33,7 +33,7 @@ def digest(step: Step) -> str:
     return sha.hexdigest()
 
 
-def random_actions(seed: int, count: int, names: Sequence[str] = ACTIONS) -> list[str]:
+def random_actions(seed: int, count: int, names: Sequence[str] = ACTION_SETS["compass"]) -> list[str]:
     return random.Random(seed).choices(names, k=count)
 
 

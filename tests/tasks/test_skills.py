@@ -8,11 +8,9 @@ from nethack_pipe.game.actions import ACTION_SETS, DIRECTIONS
 from nethack_pipe.tasks.skills import (
     ALLOWED,
     SKILLS,
-    Prayer,
     Scheduler,
     SkillMask,
     can_start,
-    dying,
     should_stop,
 )
 from tests.helpers.scenes import Story, playing
@@ -130,7 +128,7 @@ def test_per_episode_skills_are_drawn_by_their_shares():
 
 def test_every_skill_allows_walking_and_waiting_and_nothing_unknown():
     for allowed in ALLOWED.values():
-        assert {"north", "south", "east", "west", "wait", "search"} <= allowed <= set(ACTION_SETS["compass"])
+        assert {"north", "south", "east", "west", "wait", "search"} <= allowed <= set(ACTION_SETS["compass_pray"])
     assert "pickup" in ALLOWED["resource"] and "down" in ALLOWED["descend"] and "kick" in ALLOWED["combat"]
     assert not ALLOWED["combat"] & {"pickup", "eat", "drink", "drop"}
 
@@ -184,30 +182,3 @@ def test_what_is_legal_but_not_the_skills_own_is_left_out():
     }
     assert {skill for skill in SKILLS if "open" in chosen[skill]} == {"explore", "descend", "resource"}
     assert {skill for skill in SKILLS if "kick" in chosen[skill]} == {"explore", "combat", "descend", "resource"}
-
-
-@pytest.mark.parametrize(
-    ("level", "hp", "max_hp", "critical"),
-    [
-        (1, 5, 12, True),
-        (1, 6, 12, False),
-        (3, 8, 40, True),  # a fifth
-        (3, 9, 40, False),
-        (1, 6, 60, False),  # more than 15 points a level do not count
-        (8, 10, 60, True),  # a sixth
-        (8, 11, 60, False),
-        (14, 12, 84, True),  # a seventh
-        (14, 13, 84, False),
-    ],
-)
-def test_when_hit_points_are_critically_low(level, hp, max_hp, critical):
-    assert dying(scene(hp=hp, max_hp=max_hp, experience_level=level)) is critical
-
-
-def test_when_prayers_are_due():
-    prayer = Prayer()
-    assert not prayer.is_due(scene(hp=3, turn=100)) and prayer.is_due(scene(hp=3, turn=101))
-    assert not prayer.is_due(scene(hp=10, turn=101))
-    assert prayer.is_due(scene(hp=10, turn=900, hunger=3)) and not prayer.is_due(scene(hp=10, turn=900, hunger=2))
-    prayer.prayed(scene(hp=3, turn=200))
-    assert not prayer.is_due(scene(hp=3, turn=699)) and prayer.is_due(scene(hp=3, turn=700))
