@@ -48,7 +48,8 @@ def play(env: SkillEnv, steps: int, seed: int = 0):
 
 
 @pytest.mark.parametrize(
-    ("actions", "observation", "parts"), [("reference", "reference", ()), ("compass", "rich", PARTS)]
+    ("actions", "observation", "parts"),
+    [("reference", "reference", ()), ("compass", "rich", PARTS), ("compass_pray", "rich", PARTS)],
 )
 def test_gymnasium_finds_nothing_to_complain_of(make, actions, observation, parts):
     env = make(actions=actions, observation=observation, observation_parts=parts)

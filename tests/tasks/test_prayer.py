@@ -1,10 +1,16 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from nethack_pipe.evaluation.starts import Start, find_moments
 from nethack_pipe.game.actions import ACTION_SETS
 from nethack_pipe.game.game import Game
+from nethack_pipe.policies.greedy import TaskGreedy, candidates
+from nethack_pipe.policies.scripted import Frontier, Random
 from nethack_pipe.tasks.playthrough import Playthrough
 from nethack_pipe.tasks.prayer import Prayer, dying
+from nethack_pipe.tasks.rewards import RewardWeights
 from nethack_pipe.tasks.skills import SKILLS, SkillMask
 from tests.helpers.scenes import Story, playing
 
@@ -69,29 +75,57 @@ def test_a_branch_knows_when_its_hero_prayed_last():
     assert not twin.prayer.is_due(twin.scene) and playthrough.prayer.is_due(playthrough.scene)
 
 
-def dying_heroes(count: int):
-    """Moments of real games from which on a hero who only searches comes to where a prayer is due."""
+@pytest.fixture(scope="module")
+def near_death() -> list[Start]:
+    """Moments of real fights at which a hero who only searches had better pray."""
+    found = []
     for moment in find_moments(42, ["survive"], 12, 500)["survive"]:
-        with Game() as game:
-            playthrough = Playthrough(game, PRAYING)
-            playthrough.reset(moment.seed)
-            for action in moment.actions:
-                playthrough.step(action)
+        with taken_over(moment) as playthrough:
             for _ in range(30):
                 if playthrough.scene.done or "pray" in playthrough.legal:
                     break
                 playthrough.step("search")
             if not playthrough.scene.done and "pray" in playthrough.legal:
-                yield Start(moment.seed, tuple(game.actions)), playthrough
-                count -= 1
-        if not count:
-            return
-    raise AssertionError("too few heroes came near death")
+                found.append(Start(moment.seed, tuple(playthrough.game.actions)))
+    assert len(found) >= 3
+    return found[:3]
 
 
-def test_a_god_heals_a_dying_hero_who_prays_in_time():
-    for _, playthrough in dying_heroes(3):
-        hurt = playthrough.scene
-        healed = playthrough.step("pray")
-        assert healed.alive and healed.hp == healed.max_hp > hurt.hp, healed.text
-        assert healed.turn - hurt.turn >= 3 and "pray" not in playthrough.legal
+@contextmanager
+def taken_over(start: Start) -> Iterator[Playthrough]:
+    with Game() as game:
+        playthrough = Playthrough(game, PRAYING)
+        playthrough.reset(start.seed)
+        for action in start.actions:
+            playthrough.step(action)
+        yield playthrough
+
+
+def test_a_god_heals_a_dying_hero_who_prays_in_time(near_death):
+    for start in near_death:
+        with taken_over(start) as playthrough:
+            hurt = playthrough.scene
+            healed = playthrough.step("pray")
+            assert healed.alive and healed.hp == healed.max_hp > hurt.hp, healed.text
+            assert healed.turn - hurt.turn >= 3 and "pray" not in playthrough.legal
+
+
+@pytest.mark.parametrize("task", SKILLS)
+def test_scripts_and_the_look_ahead_pray_where_they_may(task, near_death):
+    for start in near_death:
+        with taken_over(start) as playthrough:
+            frontier, look_ahead, random = Frontier(task), TaskGreedy(task, RewardWeights()), Random()
+            for policy in (frontier, look_ahead, random):
+                policy.reset(0, 5)
+            assert frontier.act([0], [playthrough]) == ["pray"]
+            assert "pray" in {random.act([0], [playthrough])[0] for _ in range(200)}
+            assert "pray" in candidates(playthrough)
+            if task == "survive":
+                assert look_ahead.act([0], [playthrough]) == ["pray"], "it is paid for hit points"
+
+
+def test_the_look_ahead_prays_only_where_everybody_may():
+    _, playthrough = playing("...\n.@.\n...", PRAYING, turn=300, hp=14)
+    assert "pray" not in candidates(playthrough)
+    _, playthrough = playing("...\n.@.\n...", turn=300, hp=3)
+    assert "pray" not in candidates(playthrough), "not in compass"
