@@ -63,6 +63,7 @@ def test_prayers_are_legal_when_they_are_due_and_only_then():
     assert may_pray("search", turn=301, hp=3)
     assert not may_pray("pray", turn=304, hp=3), "the god is asked once"
     assert not may_pray("search", turn=800, hp=3) and may_pray("search", turn=801, hp=3)
+    assert not may_pray("pray", turn=804, hp=3)
     playthrough.reset(0)
     assert "pray" in playthrough.legal, "of another game"
 
