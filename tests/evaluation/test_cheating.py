@@ -17,7 +17,7 @@ from nethack_pipe.tasks import rewards
 from nethack_pipe.tasks.playthrough import Playthrough
 from nethack_pipe.tasks.rewards import RewardWeights
 from nethack_pipe.tasks.skills import TASKS, Skill
-from tests.helpers.games import press
+from tests.helpers.games import press, replayed
 
 WEIGHTS = RewardWeights()
 ROUNDS = 6
@@ -170,10 +170,7 @@ def test_walking_past_old_rooms_pays_nothing():
 def test_stepping_away_from_a_fight_and_back_pays_nothing():
     moment = find_moments(42, ["combat"], 1, 100)["combat"][0]
     with Game() as game:
-        playthrough = Playthrough(game, ACTION_SETS["compass"])
-        playthrough.reset(moment.seed)
-        for action in moment.actions:
-            playthrough.step(action)
+        playthrough = replayed(game, moment.seed, moment.actions, ACTION_SETS["compass"])
         left = 0
         for _ in range(20):
             before = playthrough.scene

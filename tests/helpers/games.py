@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nethack_pipe.game.actions import ACTION_SETS
 from nethack_pipe.game.game import Game, Step, _text
+from nethack_pipe.tasks.playthrough import Playthrough
 
 WIZARD_KEYS = (
     "glyphs",
@@ -35,6 +36,15 @@ def digest(step: Step) -> str:
 
 def random_actions(seed: int, count: int, names: Sequence[str] = ACTION_SETS["compass"]) -> list[str]:
     return random.Random(seed).choices(names, k=count)
+
+
+def replayed(game: Game, seed: int, actions: Sequence[str], names: Sequence[str]) -> Playthrough:
+    """The game of `seed` after `actions`, played with the action set `names`."""
+    playthrough = Playthrough(game, names)
+    playthrough.reset(seed)
+    for action in actions:
+        playthrough.step(action)
+    return playthrough
 
 
 def play(

@@ -13,6 +13,7 @@ from nethack_pipe.tasks.playthrough import Playthrough
 from nethack_pipe.tasks.rewards import RewardWeights
 from nethack_pipe.tasks.skills import TASKS
 from tests.helpers.batches import played
+from tests.helpers.games import replayed
 
 WEIGHTS = RewardWeights()
 COMPASS = ACTION_SETS["compass"]
@@ -29,10 +30,7 @@ def brute_force(
     texts: dict[str, str] = {}
     for order, candidate in enumerate(CANDIDATES):
         with Game() as game:
-            playthrough = Playthrough(game, names)
-            playthrough.reset(seed)
-            for action in actions:
-                playthrough.step(action)
+            playthrough = replayed(game, seed, actions, names)
             if candidate not in names or (candidate in ("pickup", "up", "down") and candidate not in playthrough.legal):
                 continue
             before = playthrough.scene

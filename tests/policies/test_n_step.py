@@ -9,25 +9,17 @@ from nethack_pipe.policies.greedy import CANDIDATES
 from nethack_pipe.policies.n_step import DISCOUNT, NStep, NStepGreedy
 from nethack_pipe.policies.scripted import WallAvoidance
 from nethack_pipe.tasks import rewards
-from nethack_pipe.tasks.playthrough import Playthrough
 from nethack_pipe.tasks.rewards import RewardWeights
+from tests.helpers.games import replayed
 
 WEIGHTS = RewardWeights()
 NAMES = ACTION_SETS["compass"]
 
 
-def replayed(game: Game, seed: int, actions: list[str]) -> Playthrough:
-    playthrough = Playthrough(game, NAMES)
-    playthrough.reset(seed)
-    for action in actions:
-        playthrough.step(action)
-    return playthrough
-
-
 def branch(task: str, seed: int, actions: list[str], candidate: str, dice: int, horizon: int) -> tuple[float, int]:
     """The discounted return of a branch, and the visits to the tile on which the candidate ends."""
     with Game() as game:
-        playthrough = replayed(game, seed, actions)
+        playthrough = replayed(game, seed, actions, NAMES)
         game.reseed(dice)
         walker = WallAvoidance()
         walker.reset(0, dice)
@@ -45,7 +37,7 @@ def branch(task: str, seed: int, actions: list[str], candidate: str, dice: int, 
 @pytest.mark.parametrize(("task", "seed", "walked"), [("explore", 36, 25), ("descend", 4, 0), ("survive", 21, 40)])
 def test_the_choice_has_the_best_mean_return(task, seed, walked):
     with Game() as game:
-        playthrough = replayed(game, seed, [])
+        playthrough = replayed(game, seed, [], NAMES)
         walker = WallAvoidance()
         walker.reset(0, seed)
         for _ in range(walked):
@@ -68,7 +60,7 @@ def test_the_choice_has_the_best_mean_return(task, seed, walked):
 def test_where_all_is_equal_it_goes_where_it_was_least():
     # Nobody to fight: every branch is worth nothing to combat.
     with Game() as game:
-        playthrough = replayed(game, 8, [])
+        playthrough = replayed(game, 8, [], NAMES)
         policy = NStepGreedy("combat", WEIGHTS, NStep(horizon=2, samples=1))
         policy.reset(0, 0)
         cells = {playthrough.step(policy.act([0], [playthrough])[0]).cell for _ in range(12)}
@@ -78,7 +70,7 @@ def test_where_all_is_equal_it_goes_where_it_was_least():
 def test_it_is_repeatable_and_its_draws_are_its_own():
     def choices(seed: int) -> list[str]:
         with Game() as game:
-            playthrough = replayed(game, 21, [])
+            playthrough = replayed(game, 21, [], NAMES)
             policy = NStepGreedy("explore", WEIGHTS, NStep(horizon=4, samples=1))
             policy.reset(0, seed)
             return [playthrough.step(policy.act([0], [playthrough])[0]).action or "" for _ in range(12)]

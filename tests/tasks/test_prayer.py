@@ -12,6 +12,7 @@ from nethack_pipe.tasks.playthrough import Playthrough
 from nethack_pipe.tasks.prayer import Prayer, dying
 from nethack_pipe.tasks.rewards import RewardWeights
 from nethack_pipe.tasks.skills import SKILLS, SkillMask
+from tests.helpers.games import replayed
 from tests.helpers.scenes import Story, playing
 
 PRAYING = ACTION_SETS["compass_pray"]
@@ -95,11 +96,7 @@ def near_death() -> list[Start]:
 @contextmanager
 def taken_over(start: Start) -> Iterator[Playthrough]:
     with Game() as game:
-        playthrough = Playthrough(game, PRAYING)
-        playthrough.reset(start.seed)
-        for action in start.actions:
-            playthrough.step(action)
-        yield playthrough
+        yield replayed(game, start.seed, start.actions, PRAYING)
 
 
 def test_a_god_heals_a_dying_hero_who_prays_in_time(near_death):
