@@ -28,8 +28,8 @@ SAMPLE_FACTORY_OPTIONS = (
 # The parameters that are those of tasks.env.EnvConfig, by the same names.
 ENV_SETTINGS = (
     "enabled_skills", "active_skill_bootstrap", "skill_scheduler", "skill_shares", "env_min_episode_steps",
-    "env_max_episode_steps", "moment_share", "random_hero_share", "actions", "action_masks", "observation",
-    "observation_parts", "intrinsic_reward_weight", "extrinsic_reward_weight",
+    "env_max_episode_steps", "moment_share", "random_hero_share", "actions", "action_masks", "avoid_traps",
+    "observation", "observation_parts", "intrinsic_reward_weight", "extrinsic_reward_weight",
 )  # fmt: skip
 
 
@@ -46,6 +46,7 @@ class AppoParams(Section):
     random_hero_share: float = Field(ge=0, le=1)
     actions: Literal["reference", "compass", "compass_pray"]
     action_masks: bool
+    avoid_traps: bool
     observation: Literal["reference", "rich"]
     observation_parts: list[ObservationPart]
     reward_source: Literal["shaped"]
@@ -172,6 +173,8 @@ class AppoParams(Section):
                 f"curriculum_env_steps: expected 0 where imitation_epochs is not 0 (it would replace what was "
                 f"imitated), got {self.curriculum_env_steps}"
             )
+        if self.avoid_traps and not self.action_masks:
+            problems.append("avoid_traps: expected false where action_masks is false, got true")
         if self.imitation_epochs and not self.action_masks:
             problems.append(f"imitation_epochs: expected 0 where action_masks is false, got {self.imitation_epochs}")
         if self.imitation_epochs and self.use_rnn:
@@ -241,7 +244,7 @@ def imitation(params: AppoParams, *, seed: int, counterfactuals: Path, rollouts:
     if not path.exists():
         spec = observation_spec(params)
         network = network_config(params, observation_size=spec.size, num_actions=len(spec.actions), skills=spec.skill)
-        examples = read_examples(counterfactuals, rollouts, spec, params.enabled_skills)
+        examples = read_examples(counterfactuals, rollouts, spec, params.enabled_skills, avoid_traps=params.avoid_traps)
         imitate(examples, network, epochs=params.imitation_epochs, seed=seed).save(path)
     return Imitated.load(path).metrics
 

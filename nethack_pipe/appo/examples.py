@@ -73,13 +73,22 @@ class _LabelledGame:
     moments: tuple[_Labels, ...]
 
 
+_Chunk = tuple[_LabelledGame, ObservationSpec, tuple[Skill, ...], bool]  # the last one is avoid_traps
+
+
 def read_examples(
-    counterfactuals: Path, rollouts: Path, spec: ObservationSpec, skills: Sequence[Skill], workers: int | None = None
+    counterfactuals: Path,
+    rollouts: Path,
+    spec: ObservationSpec,
+    skills: Sequence[Skill],
+    *,
+    avoid_traps: bool,
+    workers: int | None = None,
 ) -> Examples:
     """The labelled moments of the training games, each once for every skill of `skills` in which it teaches something.
 
-    That is where at least two actions were tried that the skill allows, with different returns. The games are replayed,
-    in `workers` processes (see `map_chunks`).
+    That is where at least two actions were tried that the skill allows, with different returns; `avoid_traps` as in
+    `SkillMask`. The games are replayed, in `workers` processes (see `map_chunks`).
 
     Raises:
         ExamplesError: a game does not go as it was recorded, or no moment teaches anything.
@@ -88,7 +97,7 @@ def read_examples(
     columns = ["game_seed", "step", "action", *(f"return_{skill}" for skill in skills)]
     branches = read(counterfactuals, _SPLIT, SCHEMA, columns)
     transitions = read(rollouts, _SPLIT, columns=["game_seed", "action", *_STATE])
-    chunks = [(game, spec, tuple(skills)) for game in _labelled_games(branches, transitions, skills)]
+    chunks = [(game, spec, tuple(skills), avoid_traps) for game in _labelled_games(branches, transitions, skills)]
     parts = list(map_chunks(_examples_of, chunks, describe=_describe, desc="labelled games", workers=workers))
     if not sum(len(part.steps) for part in parts):
         raise ExamplesError(f"no labelled moment of {counterfactuals} has a better and a worse action for any skill")
@@ -116,11 +125,11 @@ def _labelled_games(branches: pa.Table, transitions: pa.Table, skills: Sequence[
         yield _LabelledGame(seed, tuple(actions[played].tolist()), states[played], tuple(found))
 
 
-def _examples_of(chunk: tuple[_LabelledGame, ObservationSpec, tuple[Skill, ...]]) -> Examples:
+def _examples_of(chunk: _Chunk) -> Examples:
     """The examples of one game; a worker process calls this."""
-    labelled, spec, skills = chunk
+    labelled, spec, skills, avoid_traps = chunk
     found = {moment.step: moment for moment in labelled.moments}
-    masks = {skill: SkillMask(skill, spec.actions) for skill in skills}
+    masks = {skill: SkillMask(skill, spec.actions, avoid_traps=avoid_traps) for skill in skills}
     observer = Observer(spec)
     rows: list[tuple[int, int, np.ndarray, np.ndarray, np.ndarray]] = []
     with Game() as simulator:
@@ -163,5 +172,5 @@ def _by_skill(
         yield skill, np.where(tried, returns[order], np.float32(np.nan))
 
 
-def _describe(chunk: tuple[_LabelledGame, ObservationSpec, tuple[Skill, ...]]) -> str:
+def _describe(chunk: _Chunk) -> str:
     return f"the game of seed {chunk[0].seed}"

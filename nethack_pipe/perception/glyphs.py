@@ -38,7 +38,7 @@ TILE_SYMBOLS = "?|.#:/+<>_}^T0*$fpM"  # one character per Tile, for prompts
 HIDDEN = 255  # in GROUND: the glyph says nothing about the ground
 
 # Bits of FLAGS.
-OBJECT, USEFUL, EXPLORES, STAIRS, ROOM, MONSTER = (1 << i for i in range(6))
+OBJECT, USEFUL, EXPLORES, STAIRS, ROOM, MONSTER, HURTS = (1 << i for i in range(7))
 
 _GROUND_BY_NAME = {
     "wall": Tile.WALL,
@@ -71,6 +71,11 @@ _GROUND_BY_NAME = {
 _STONE = int(np.flatnonzero(tables.CMAP_OF_GLYPH == 0)[0])  # blank: rock, or never seen
 _SOLID = (Tile.UNKNOWN, Tile.WALL, Tile.OBSTACLE)
 _ROOM_TILES = (Tile.FLOOR, Tile.STAIRS_UP, Tile.STAIRS_DOWN, Tile.FIXTURE, Tile.TRAP)
+# Traps that cost no hit points, nor hold the hero where something else may.
+_HARMLESS_TRAPS = (
+    *("squeaky board", "hole", "trap door", "teleportation trap", "level teleporter", "magic portal"),
+    "vibrating square",
+)
 _USELESS_CLASSES = (tables.ROCK_CLASS, tables.BALL_CLASS, tables.CHAIN_CLASS, tables.VENOM_CLASS)
 
 _BOULDER_GLYPH = tables.OBJ_OFF + tables.OBJECT_NAMES.index("boulder")
@@ -133,6 +138,7 @@ def _flags() -> np.ndarray:
     flags = np.zeros(tables.MAX_GLYPH + 1, dtype=np.uint8)
     flags[IS_ITEM | _BLOCKS] |= OBJECT
     flags[IS_MONSTER] |= MONSTER
+    flags[(GROUND == Tile.TRAP) & ~np.isin(tables.CMAP_EXPLANATION_OF_GLYPH, _HARMLESS_TRAPS)] |= HURTS
     useful = tables.IS_NORMAL_OBJECT & ~np.isin(tables.OBJECT_CLASS_OF_GLYPH, _USELESS_CLASSES)
     flags[useful & (np.arange(flags.size) != _ROCK_GLYPH) & (np.arange(flags.size) != SOME_OBJECT)] |= USEFUL
     walkable = SHOWS_GROUND & ~np.isin(GROUND, _SOLID)
@@ -146,7 +152,10 @@ def _flags() -> np.ndarray:
 FLAGS = _flags()
 """(MAX_GLYPH + 1,) uint8 bits. OBJECT: an object is drawn there. USEFUL: one worth having (no corpse, statue, boulder,
 rock, ball or chain). EXPLORES: ground one can stand on. STAIRS: a staircase or ladder. ROOM: ground of a room.
-MONSTER: as IS_MONSTER."""
+MONSTER: as IS_MONSTER. HURTS: a trap that hurts or holds whoever steps on it."""
+
+HURTING_TRAPS: frozenset[str] = frozenset(tables.CMAP_EXPLANATION_OF_GLYPH[FLAGS & HURTS != 0].tolist())
+"""NetHack's names of these traps."""
 
 IS_ROOM_TILE = np.zeros(len(Tile), dtype=bool)
 IS_ROOM_TILE[list(_ROOM_TILES)] = True

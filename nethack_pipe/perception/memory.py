@@ -41,6 +41,7 @@ NOTHING_HERE = re.compile(
 )
 # relobj(): what a pet puts down where the hero sees it.
 DROPS = re.compile(r"\bdrops\b")
+TRAP_HERE = re.compile(rf"\bThere is an? (?:{'|'.join(sorted(glyphs.HURTING_TRAPS))}) here\b")
 STAIRS_HERE = re.compile(r"There is a (?:staircase|ladder) (up|down) here")
 SOLID = re.compile(r"\bsolid stone\b|\bIt's (?:a wall|solid)|\ba wall\b")
 
@@ -76,6 +77,7 @@ class LevelMemory:
         monsters: cell -> (glyph, turn) where a monster was last seen.
         stairs: cells of staircases already counted, with their `Tile`.
         dropped: cells where the hero put something down: picking it up again is no gain.
+        traps: cells of traps that hurt (`glyphs.HURTING_TRAPS`), also where something lies on them.
         rooms, tiles_known, items_known: how many rooms, explored tiles and items to pick up there are.
         glyphs: int16, what the screen last showed there, of the hero's own tile before he came.
         under: int16, the ground or object last shown there, of a monster's tile before it came.
@@ -85,7 +87,7 @@ class LevelMemory:
 
     __slots__ = (
         "tiles", "explored", "items", "lying", "credited", "room", "visits", "last_visit", "blocked", "barred",
-        "present", "monsters", "glyphs", "stairs", "dropped", "under", "base", "board",
+        "present", "monsters", "glyphs", "stairs", "dropped", "traps", "under", "base", "board",
         "rooms", "tiles_known", "items_known",
     )  # fmt: skip
 
@@ -108,6 +110,7 @@ class LevelMemory:
         self.base = np.zeros((HEIGHT, WIDTH), dtype=np.uint8)
         self.stairs: dict[int, int] = {}
         self.dropped: set[int] = set()
+        self.traps: set[int] = set()
         self.board = np.full((HEIGHT + 2, WIDTH + 2), _WALL, dtype=np.uint8)
         self.board[1:-1, 1:-1] = _UNKNOWN
 
@@ -118,6 +121,7 @@ class LevelMemory:
         twin.items, twin.lying, twin.credited = self.items.copy(), self.lying.copy(), self.credited.copy()
         twin.visits, twin.last_visit = self.visits.copy(), self.last_visit.copy()
         twin.blocked, twin.barred, twin.dropped = self.blocked.copy(), self.barred.copy(), self.dropped.copy()
+        twin.traps = self.traps.copy()
         twin.present, twin.monsters, twin.stairs = self.present.copy(), self.monsters.copy(), self.stairs.copy()
         twin.glyphs, twin.under = self.glyphs.copy(), self.under.copy()
         twin.base, twin.board = self.base.copy(), self.board.copy()
@@ -281,6 +285,10 @@ class Memory:
         level.lying.ravel()[cells] = glyphs.IS_ITEM.take(thing)  # NO_ITEM, -1, finds the last entry: False
         level.items_known = int(np.count_nonzero(level.lying))
         base[cells] = np.where(thing == NO_ITEM, tiles.take(cells), glyphs.ITEM_TILE.take(thing))
+        hurts = (flags & glyphs.HURTS) != 0
+        if level.traps:
+            level.traps.difference_update(bare_cells.tolist())
+        level.traps.update(cells[hurts].tolist())
         for cell in cells[(flags & glyphs.STAIRS) != 0].tolist():
             self._know_stairs(level, scene, cell, int(tiles[cell]))
         floor = cells[(flags & glyphs.ROOM) != 0]
@@ -355,6 +363,8 @@ class Memory:
                     level.credited.flat[cell] = True  # it came unseen under the hero
             elif (picked_up and (moved or scene.command == "pickup")) or NOTHING_HERE.search(text):
                 level.put_item(cell, NO_ITEM)
+            if TRAP_HERE.search(text):
+                level.traps.add(cell)
             if (stairs := STAIRS_HERE.search(text)) is not None:
                 self._know_stairs(level, scene, cell, Tile.STAIRS_DOWN if stairs.group(1) == "down" else Tile.STAIRS_UP)
         if not moved and before is not None and scene.action in DIRECTIONS and not scene.swallowed:

@@ -20,8 +20,10 @@ class TrainedPolicy:
         self.network = ActorCriticPolicy.load(folder)
         self.actions = self.network.actions
         self.spec = observation_spec(folder, self.network)
-        all_actions = not _masked(folder, self.network)
-        self._masks = {skill: SkillMask(skill, self.actions, all_actions=all_actions) for skill in SKILLS}
+        masked, wary = _masks(folder, self.network)
+        self._masks = {
+            skill: SkillMask(skill, self.actions, all_actions=not masked, avoid_traps=wary) for skill in SKILLS
+        }
         self._skill = skill
         self._skills: dict[int, Skill] = {}
         self._observers: dict[int, Observer] = {}
@@ -57,12 +59,16 @@ class TrainedPolicy:
         return [self.actions[action] for action in drawn.tolist()]
 
 
-def _masked(folder: Path, network: ActorCriticPolicy) -> bool:
-    """Whether `network`, loaded from `folder`, learned with masked actions. ValueError where its config is silent."""
+def _masks(folder: Path, network: ActorCriticPolicy) -> tuple[bool, bool]:
+    """`EnvConfig.action_masks` and `avoid_traps` with which `network`, loaded from `folder`, learned.
+
+    ValueError where its config is silent.
+    """
     try:
-        return network.config["env"]["action_masks"]
+        env = network.config["env"]
+        return env["action_masks"], env["avoid_traps"]
     except KeyError as error:
-        raise ValueError(f"{folder / CONFIG_FILE} has no key {error} (of env.action_masks): train anew") from None
+        raise ValueError(f"{folder / CONFIG_FILE} has no key {error} (of env's masks): train anew") from None
 
 
 def observation_spec(folder: Path, network: ActorCriticPolicy) -> ObservationSpec:

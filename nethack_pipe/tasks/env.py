@@ -38,6 +38,7 @@ class EnvConfig:
             NLE's monk.
         actions: action set, ``reference`` (13), ``compass`` (18) or ``compass_pray`` (19).
         action_masks: False lets every action pass at any time.
+        avoid_traps: whether survive and combat keep off known traps that hurt (`tasks.skills.SkillMask`).
         observation, observation_parts: kind and parts of the observation (`perception.observation.ObservationSpec`).
         intrinsic_reward_weight, extrinsic_reward_weight: factors of task reward and of NetHack's score change.
         rewards: weights of the task rewards' terms.
@@ -53,6 +54,7 @@ class EnvConfig:
     random_hero_share: float = 0.0
     actions: ActionSet = "compass"
     action_masks: bool = True
+    avoid_traps: bool = False
     observation: ObservationKind = "rich"
     observation_parts: tuple[Part, ...] = ("paths", "recency", "monsters")
     intrinsic_reward_weight: float = 1.0
@@ -93,7 +95,10 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
             action_mask=gym.spaces.Box(0.0, 1.0, (count,), np.float32),
         )
         self._masks = {
-            skill: SkillMask(skill, self.action_names, all_actions=not config.action_masks) for skill in SKILLS
+            skill: SkillMask(
+                skill, self.action_names, all_actions=not config.action_masks, avoid_traps=config.avoid_traps
+            )
+            for skill in SKILLS
         }
         self._moment: Skill | None = None
 

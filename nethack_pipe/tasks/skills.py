@@ -22,7 +22,7 @@ SchedulerName = Literal["per_episode", "rule_based", "random", "round_robin"]
 
 MAX_STEPS = 8  # a skill hands over to the scheduler after this many steps
 STAIRS_NEAR = 5  # tiles, Chebyshev
-_UNKNOWN = int(Tile.UNKNOWN)
+_UNKNOWN, _HOSTILE = int(Tile.UNKNOWN), int(Tile.HOSTILE)
 
 _ALWAYS = {*DIRECTIONS, "wait", "search", "pray"}
 ALLOWED: dict[Skill, frozenset[str]] = {
@@ -33,6 +33,9 @@ ALLOWED: dict[Skill, frozenset[str]] = {
     "resource": frozenset(_ALWAYS | {"pickup", "eat", "drink", "drop", "up", "down", "kick", "open"}),
 }
 
+WARY: frozenset[Skill] = frozenset(("survive", "combat"))
+"""The skills that are for staying alive, not for getting anywhere."""
+
 
 class SkillMask:
     """The legal actions that one skill chooses from, among `actions`.
@@ -40,11 +43,15 @@ class SkillMask:
     Those are the playthrough's legal ones that `ALLOWED` has, without steps into the unknown: what is next to the hero
     is seen, and what is not is rock. Where nothing at all around him is known (he is blind), these are left. Steps that
     did not even cost time when they were tried from here (a locked door, a gap too narrow for his load) are out, and so
-    is any action that has just done nothing. With `all_actions` everything passes, whether NetHack can make sense of it
-    or not.
+    is any action that has just done nothing. With `avoid_traps` so are, for the skills of `WARY`, steps onto known
+    traps that hurt (`glyphs.HURTING_TRAPS`), unless a hostile stands there to be fought. With `all_actions` everything
+    passes, whether NetHack can make sense of it or not.
     """
 
-    def __init__(self, skill: Skill, actions: Sequence[str], *, all_actions: bool = False) -> None:
+    def __init__(
+        self, skill: Skill, actions: Sequence[str], *, all_actions: bool = False, avoid_traps: bool = False
+    ) -> None:
+        self._wary = avoid_traps and skill in WARY
         self._all = np.ones(len(actions), dtype=bool) if all_actions else None
         self._allowed = np.array([name in ALLOWED[skill] for name in actions])
         directions = list(DIRECTIONS)
@@ -67,6 +74,11 @@ class SkillMask:
             here = game.scene.cell
             for move, offset in zip(self._moves.tolist(), self._offsets, strict=True):
                 if here in barred.get(here + offset, ()):
+                    mask[move] = False
+        if self._wary and (traps := game.memory.level.traps) and not game.scene.swallowed:
+            here, around = game.scene.cell, game.scene.adjacent
+            for move, offset, towards in zip(self._moves.tolist(), self._offsets, self._towards.tolist(), strict=True):
+                if here + offset in traps and around.item(towards) != _HOSTILE:
                     mask[move] = False
         return mask
 

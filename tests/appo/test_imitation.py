@@ -61,7 +61,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def examples_of(root: Path, skills: Any = SKILLS) -> Examples:
-    return read_examples(root / "data/counterfactuals", root / "data/rollouts", SPEC, skills, workers=1)
+    return read_examples(
+        root / "data/counterfactuals", root / "data/rollouts", SPEC, skills, avoid_traps=False, workers=1
+    )
 
 
 @pytest.fixture(scope="module")
@@ -130,10 +132,10 @@ def test_a_game_that_does_not_go_as_recorded_is_refused(world: Path, tmp_path: P
     with pytest.raises(
         ExamplesError, match=r"game 36 does not go as it was recorded: turn, hp, depth, x, y before step 0"
     ):
-        read_examples(world / "data/counterfactuals", tmp_path, SPEC, SKILLS, workers=1)
+        read_examples(world / "data/counterfactuals", tmp_path, SPEC, SKILLS, avoid_traps=False, workers=1)
     write_shards(table.slice(0, 1), tmp_path, "train")
     with pytest.raises(ExamplesError, match=r"game 36 is labelled at step \d+, of it 1 steps are recorded"):
-        read_examples(world / "data/counterfactuals", tmp_path, SPEC, SKILLS, workers=1)
+        read_examples(world / "data/counterfactuals", tmp_path, SPEC, SKILLS, avoid_traps=False, workers=1)
 
 
 # --- learning from them

@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
     save_file(ActorCriticNetwork(NetworkConfig(**config)).state_dict(), tmp_path / "policy.safetensors")
     observation = {"kind": "rich", "parts": list(SPEC.parts)}
     described = {"network": config, "actions": list(COMPASS), "observation": observation}
-    write(tmp_path, described | {"env": {"action_masks": True}})
+    write(tmp_path, described | {"env": {"action_masks": True, "avoid_traps": False}})
     return tmp_path
 
 
@@ -84,7 +84,7 @@ def test_it_sees_what_the_training_game_shows(folder: Path) -> None:
 
 
 def test_without_masks_it_may_do_anything_as_in_training(folder: Path) -> None:
-    change(folder, env={"action_masks": False})
+    change(folder, env={"action_masks": False, "avoid_traps": False})
     policy = TrainedPolicy(folder, "explore")
     noted = seen(policy)
     with Game() as game:
