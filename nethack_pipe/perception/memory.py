@@ -41,7 +41,14 @@ NOTHING_HERE = re.compile(
 )
 # relobj(): what a pet puts down where the hero sees it.
 DROPS = re.compile(r"\bdrops\b")
-TRAP_HERE = re.compile(rf"\bThere is an? (?:{'|'.join(sorted(glyphs.HURTING_TRAPS))}) here\b")
+# look_here() of a trap that is known already, and dotrap() of one that goes off or is escaped.
+_HURTING = "|".join(sorted(glyphs.HURTING_TRAPS))
+TRAP_HERE = re.compile(
+    rf"\bThere is an? (?:{_HURTING}) here\b|\bYou escape an? (?:{_HURTING})\b|\bshoots out at you!"
+    r"|\bA trap door in .+ opens and |\bbear trap closes |\bYou are enveloped in a cloud of gas\b"
+    r"|\bA cloud of gas puts you to sleep\b|\bA gush of water hits you|\bA tower of flame \w+ from the \w+!"
+    r"|\bYou [^.!]+ into an? (?:pit|spider web)!|\bYou trigger a rolling boulder trap\b|\bKAABLAMM!"
+)
 STAIRS_HERE = re.compile(r"There is a (?:staircase|ladder) (up|down) here")
 SOLID = re.compile(r"\bsolid stone\b|\bIt's (?:a wall|solid)|\ba wall\b")
 
