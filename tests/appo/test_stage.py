@@ -114,6 +114,10 @@ BATCH = {"num_workers": 2, "num_envs_per_worker": 4, "rollout": 16, "recurrence"
             "appo.imitation_epochs: expected 0 where action_masks is false, got 5",
         ),
         (
+            {"avoid_traps": True, "action_masks": False},
+            "appo.avoid_traps: expected false where action_masks is false, got true",
+        ),
+        (
             {"train_for_env_steps": 768000, "curriculum_env_steps": 760000},  # 761,856 in whole iterations
             "appo.curriculum_env_steps: expected at least 9600 frames less than train_for_env_steps (768000), or no "
             "game of the other skills is played to its end, got 760000",

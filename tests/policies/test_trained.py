@@ -17,6 +17,7 @@ from nethack_pipe.policies.trained import TrainedPolicy
 from nethack_pipe.tasks.env import EnvConfig, SkillEnv
 from nethack_pipe.tasks.playthrough import Playthrough
 from nethack_pipe.tasks.skills import SKILLS
+from tests.helpers.scenes import playing
 
 COMPASS = ACTION_SETS["compass"]
 SPEC = ObservationSpec("rich", ("paths", "recency", "crop", "map"), COMPASS)
@@ -96,6 +97,20 @@ def test_without_masks_it_may_do_anything_as_in_training(folder: Path) -> None:
     change(folder, env={})
     with pytest.raises(ValueError, match=r"has no key 'action_masks' .*: train anew"):
         TrainedPolicy(folder, "explore")
+
+
+@pytest.mark.parametrize("avoid_traps", [False, True])
+def test_it_keeps_off_traps_as_in_training(folder: Path, avoid_traps: bool) -> None:
+    change(folder, env={"action_masks": True, "avoid_traps": avoid_traps})
+    policy = TrainedPolicy(folder, "survive")
+    noted = seen(policy)
+    _, game = playing("...\n.@^\n...", COMPASS)
+    policy.reset(0, 7)
+    policy.act([0], [game])
+    assert noted[0][1][COMPASS.index("east")] == (not avoid_traps)
+    change(folder, env={"action_masks": True})
+    with pytest.raises(ValueError, match=r"has no key 'avoid_traps' .*: train anew"):
+        TrainedPolicy(folder, "survive")
 
 
 def test_each_game_has_its_own_skill_and_a_new_game_the_first_one(folder: Path) -> None:
