@@ -71,10 +71,10 @@ _GROUND_BY_NAME = {
 _STONE = int(np.flatnonzero(tables.CMAP_OF_GLYPH == 0)[0])  # blank: rock, or never seen
 _SOLID = (Tile.UNKNOWN, Tile.WALL, Tile.OBSTACLE)
 _ROOM_TILES = (Tile.FLOOR, Tile.STAIRS_UP, Tile.STAIRS_DOWN, Tile.FIXTURE, Tile.TRAP)
-# Traps that cost no hit points, nor hold the hero where something else may.
+# Traps that neither cost hit points nor hold the hero.
 _HARMLESS_TRAPS = (
-    *("squeaky board", "hole", "trap door", "teleportation trap", "level teleporter", "magic portal"),
-    "vibrating square",
+    *("squeaky board", "trap door", "hole", "teleportation trap", "level teleporter"),
+    *("magic portal", "vibrating square"),
 )
 _USELESS_CLASSES = (tables.ROCK_CLASS, tables.BALL_CLASS, tables.CHAIN_CLASS, tables.VENOM_CLASS)
 
