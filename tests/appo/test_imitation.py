@@ -14,7 +14,15 @@ import yaml
 
 from nethack_pipe import seeds
 from nethack_pipe.appo import imitation
-from nethack_pipe.appo.examples import Examples, ExamplesError, read_examples
+from nethack_pipe.appo.examples import (
+    _STATE,
+    Examples,
+    ExamplesError,
+    _examples_of,
+    _LabelledGame,
+    _Labels,
+    read_examples,
+)
 from nethack_pipe.appo.imitation import Imitated, imitate
 from nethack_pipe.appo.learner import falling
 from nethack_pipe.appo.model import make_actor_critic
@@ -22,12 +30,14 @@ from nethack_pipe.appo.runner import Trained
 from nethack_pipe.artifacts import hashes, read_manifest
 from nethack_pipe.counterfactuals.dataset import load
 from nethack_pipe.game.actions import ACTION_SETS
+from nethack_pipe.game.game import Game
 from nethack_pipe.params import read_yaml
 from nethack_pipe.perception.observation import ObservationSpec
 from nethack_pipe.policies.actor_critic import ActorCriticNetwork, NetworkConfig
 from nethack_pipe.rollouts.schema import read, write_shards
 from nethack_pipe.stage import BaseParams, Stage
 from nethack_pipe.tasks.env import EnvConfig, SkillEnv
+from nethack_pipe.tasks.playthrough import Playthrough
 from nethack_pipe.tasks.rewards import RewardWeights
 from nethack_pipe.tasks.skills import SKILLS
 from stages import appo
@@ -109,6 +119,22 @@ def test_examples_are_what_the_environment_shows_at_these_moments(world: Path, e
         env.close()
     assert taught == found.keys()
     assert {skill for _, _, skill in taught} == set(SKILLS)
+
+
+def test_a_step_onto_a_known_trap_is_no_choice_where_the_policy_keeps_off_them() -> None:
+    actions, states = ("north", "north", "east", "search"), []  # to a trap in the west
+    with Game() as game:
+        playthrough = Playthrough(game, ACTIONS)
+        scene = playthrough.reset(122)
+        for action in actions:
+            states.append([getattr(scene, name) for name in _STATE])
+            scene = playthrough.step(action)
+    returns = np.arange(len(ACTIONS) * 2, dtype=np.float32).reshape(-1, 2)
+    labelled = _LabelledGame(122, actions, np.array(states), (_Labels(3, ACTIONS, returns),))
+    found = {wary: _examples_of((labelled, SPEC, ("survive", "explore"), wary)) for wary in (False, True)}
+    west = ACTIONS.index("west")
+    assert found[False].masks[:, west].tolist() == [1, 1] and found[True].masks[:, west].tolist() == [0, 1]
+    assert np.array_equal(found[True].obs[:, SPEC.mask], found[True].masks)
 
 
 def test_held_out_games_are_never_looked_at(world: Path, examples: Examples, tmp_path: Path) -> None:
