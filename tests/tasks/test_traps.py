@@ -157,6 +157,8 @@ def test_survive_and_combat_keep_off_known_traps_unless_a_hostile_stands_there()
         assert steps(skill, playthrough, avoid_traps=False) == free
         wary = skill in ("survive", "combat")
         assert steps(skill, playthrough, avoid_traps=True) == (free - {"east", "southeast"} if wary else free)
+    playthrough.scene.swallowed = True  # any step is an attack on what swallowed him
+    assert steps("combat", playthrough, avoid_traps=True) == free
     painted.paint("...\n.@n\n..f", "search")  # a pet would change places with the hero
     playthrough.step("search")
     assert steps("combat", playthrough, avoid_traps=True) == free - {"southeast"}
