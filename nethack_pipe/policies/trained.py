@@ -9,7 +9,7 @@ import torch
 from nethack_pipe.perception.observation import ObservationSpec, Observer
 from nethack_pipe.policies.actor_critic import CONFIG_FILE, ActorCriticPolicy
 from nethack_pipe.tasks.playthrough import Playthrough
-from nethack_pipe.tasks.skills import SKILLS, Skill, SkillMask
+from nethack_pipe.tasks.skills import SKILLS, Skill, skill_masks
 
 
 class TrainedPolicy:
@@ -20,10 +20,7 @@ class TrainedPolicy:
         self.network = ActorCriticPolicy.load(folder)
         self.actions = self.network.actions
         self.spec = observation_spec(folder, self.network)
-        masked, wary = _masks(folder, self.network)
-        self._masks = {
-            skill: SkillMask(skill, self.actions, all_actions=not masked, avoid_traps=wary) for skill in SKILLS
-        }
+        self._masks = skill_masks(self.actions, **_mask_settings(folder, self.network))
         self._skill = skill
         self._skills: dict[int, Skill] = {}
         self._observers: dict[int, Observer] = {}
@@ -59,14 +56,13 @@ class TrainedPolicy:
         return [self.actions[action] for action in drawn.tolist()]
 
 
-def _masks(folder: Path, network: ActorCriticPolicy) -> tuple[bool, bool]:
-    """`EnvConfig.action_masks` and `avoid_traps` with which `network`, loaded from `folder`, learned.
+def _mask_settings(folder: Path, network: ActorCriticPolicy) -> dict[str, bool]:
+    """The settings of `skill_masks` with which `network`, loaded from `folder`, learned.
 
     ValueError where its config is silent.
     """
     try:
-        env = network.config["env"]
-        return env["action_masks"], env["avoid_traps"]
+        return {name: network.config["env"][name] for name in ("action_masks", "avoid_traps")}
     except KeyError as error:
         raise ValueError(f"{folder / CONFIG_FILE} has no key {error} (of env's masks): train anew") from None
 

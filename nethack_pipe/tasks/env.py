@@ -16,7 +16,7 @@ from nethack_pipe.tasks import rewards
 from nethack_pipe.tasks.episode import Episode
 from nethack_pipe.tasks.playthrough import Playthrough
 from nethack_pipe.tasks.rewards import RewardWeights
-from nethack_pipe.tasks.skills import DECISIVE, SKILLS, Scheduler, SchedulerName, Skill, SkillMask, should_stop
+from nethack_pipe.tasks.skills import DECISIVE, SKILLS, Scheduler, SchedulerName, Skill, should_stop, skill_masks
 
 ActionSet = Literal["reference", "compass", "compass_pray"]
 
@@ -94,12 +94,7 @@ class SkillEnv(gym.Env[dict[str, np.ndarray], np.int64]):
             obs=gym.spaces.Box(-100.0, 1e7, (self.observation_spec.size,), np.float32),
             action_mask=gym.spaces.Box(0.0, 1.0, (count,), np.float32),
         )
-        self._masks = {
-            skill: SkillMask(
-                skill, self.action_names, all_actions=not config.action_masks, avoid_traps=config.avoid_traps
-            )
-            for skill in SKILLS
-        }
+        self._masks = skill_masks(self.action_names, action_masks=config.action_masks, avoid_traps=config.avoid_traps)
         self._moment: Skill | None = None
 
     def reset(

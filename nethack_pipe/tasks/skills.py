@@ -57,8 +57,9 @@ class SkillMask:
         directions = list(DIRECTIONS)
         self._moves = np.array([i for i, name in enumerate(actions) if name in DIRECTIONS])
         self._index = {name: i for i, name in enumerate(actions)}
-        self._offsets = [WIDTH * dy + dx for dy, dx in (DIRECTIONS[name] for name in actions if name in DIRECTIONS)]
         self._towards = np.array([directions.index(name) for name in actions if name in DIRECTIONS])
+        offsets = [WIDTH * dy + dx for dy, dx in (DIRECTIONS[name] for name in actions if name in DIRECTIONS)]
+        self._ways = list(zip(self._moves.tolist(), offsets, self._towards.tolist(), strict=True))
 
     def of(self, game: Playthrough) -> np.ndarray:
         """(len(actions),) bool for the present moment of `game`; never empty, since waiting or searching is legal."""
@@ -70,17 +71,19 @@ class SkillMask:
             mask[self._moves] = known
         if not game.scene.took_time and game.scene.command in self._index:
             mask[self._index[game.scene.command]] = False
-        if barred := game.memory.level.barred:
-            here = game.scene.cell
-            for move, offset in zip(self._moves.tolist(), self._offsets, strict=True):
-                if here in barred.get(here + offset, ()):
-                    mask[move] = False
-        if self._wary and (traps := game.memory.level.traps) and not game.scene.swallowed:
-            here, around = game.scene.cell, game.scene.adjacent
-            for move, offset, towards in zip(self._moves.tolist(), self._offsets, self._towards.tolist(), strict=True):
-                if here + offset in traps and around.item(towards) != _HOSTILE:
+        level, here, around = game.memory.level, game.scene.cell, game.scene.adjacent
+        traps = level.traps if self._wary and not game.scene.swallowed else ()
+        if level.barred or traps:
+            for move, offset, towards in self._ways:
+                tile = here + offset
+                if here in level.barred.get(tile, ()) or (tile in traps and around.item(towards) != _HOSTILE):
                     mask[move] = False
         return mask
+
+
+def skill_masks(actions: Sequence[str], *, action_masks: bool, avoid_traps: bool) -> dict[Skill, SkillMask]:
+    """The mask of every skill, by the settings of `tasks.env.EnvConfig` of these names."""
+    return {skill: SkillMask(skill, actions, all_actions=not action_masks, avoid_traps=avoid_traps) for skill in SKILLS}
 
 
 def stairs_near(scene: Scene) -> bool:

@@ -84,6 +84,15 @@ def known(story: Story) -> set[tuple[int, int]]:
     return {(cell // WIDTH - at(0, 0)[0], cell % WIDTH - at(0, 0)[1]) for cell in story.memory.level.traps}
 
 
+def past_a_thing(text: str) -> Story:
+    """The hero has stepped over a thing, and NetHack said `text` when he stood on it."""
+    story = Story()
+    story.show("|@)...|")
+    story.show("|.@...|", "east", text)
+    story.show("|..@..|", "east", glyphs={(0, 2): GLYPHS[")"]})
+    return story
+
+
 def test_a_trap_is_known_from_the_screen_until_bare_ground_shows_there():
     story = Story()
     story.show("|@....|", glyphs={(0, 3): ARROW_TRAP, (0, 4): TRAP_DOOR})
@@ -119,11 +128,7 @@ def test_a_trap_is_known_from_the_screen_until_bare_ground_shows_there():
     ],
 )
 def test_a_trap_that_a_thing_hides_is_known_from_netHacks_words(text):
-    story = Story()
-    story.show("|@)...|")
-    story.show("|.@...|", "east", text)
-    story.show("|..@..|", "east", glyphs={(0, 2): GLYPHS[")"]})
-    assert known(story) == {(0, 2)}
+    assert known(past_a_thing(text)) == {(0, 2)}
 
 
 @pytest.mark.parametrize(
@@ -139,10 +144,7 @@ def test_a_trap_that_a_thing_hides_is_known_from_netHacks_words(text):
     ],
 )
 def test_other_peoples_traps_and_harmless_ones_are_none(text):
-    story = Story()
-    story.show("|@)...|")
-    story.show("|.@...|", "east", text)
-    assert known(story) == set()
+    assert known(past_a_thing(text)) == set()
 
 
 def steps(skill: str, playthrough: Playthrough, *, avoid_traps: bool) -> set[str]:
