@@ -14,6 +14,7 @@ from nethack_pipe.tasks.rewards import RewardWeights
 if TYPE_CHECKING:
     from nethack_pipe.appo.runner import Trained
     from nethack_pipe.perception.observation import ObservationSpec
+    from nethack_pipe.policies.actor_critic import Directions
 
 Skill = Literal["explore", "survive", "combat", "descend", "resource"]
 ObservationPart = Literal["paths", "recency", "monsters", "crop", "map"]
@@ -79,6 +80,7 @@ class AppoParams(Section):
     ppo_clip_value: float = Field(gt=0)
     encoder_mlp_layers: list[int] = Field(min_length=1)
     shared_encoder: bool
+    direction_units: int = Field(ge=0)
     nonlinearity: Literal["elu", "relu", "tanh"]
     use_rnn: bool
     rnn_type: Literal["gru", "lstm"]
@@ -117,6 +119,8 @@ class AppoParams(Section):
                 "observation_parts: expected none where observation is reference, got "
                 + ", ".join(self.observation_parts)
             )
+        if self.observation == "reference" and self.direction_units:
+            problems.append(f"direction_units: expected 0 where observation is reference, got {self.direction_units}")
         if self.env_min_episode_steps > self.env_max_episode_steps:
             problems.append(
                 f"env_min_episode_steps: expected at most env_max_episode_steps ({self.env_max_episode_steps}), "
@@ -223,6 +227,7 @@ def train(
         segment_env_steps=params.segment_env_steps,
         skills=observation_spec(params).skill,
         shared_encoder=params.shared_encoder,
+        directions=shared_directions(params),
         normalize_per_skill=params.normalize_per_skill,
         linear_decay=params.lr_schedule == "linear_decay",
         final_exploration_loss_coeff=params.final_exploration_loss_coeff,
@@ -243,7 +248,13 @@ def imitation(params: AppoParams, *, seed: int, counterfactuals: Path, rollouts:
 
     if not path.exists():
         spec = observation_spec(params)
-        network = network_config(params, observation_size=spec.size, num_actions=len(spec.actions), skills=spec.skill)
+        network = network_config(
+            params,
+            observation_size=spec.size,
+            num_actions=len(spec.actions),
+            skills=spec.skill,
+            directions=shared_directions(params),
+        )
         examples = read_examples(counterfactuals, rollouts, spec, params.enabled_skills, avoid_traps=params.avoid_traps)
         imitate(examples, network, epochs=params.imitation_epochs, seed=seed).save(path)
     return Imitated.load(path).metrics
@@ -255,6 +266,13 @@ def observation_spec(params: AppoParams) -> "ObservationSpec":
     from nethack_pipe.perception.observation import ObservationSpec
 
     return ObservationSpec(params.observation, tuple(params.observation_parts), ACTION_SETS[params.actions])
+
+
+def shared_directions(params: AppoParams) -> "Directions | None":
+    """The directions that the network judges by the same weights, if it is to."""
+    from nethack_pipe.policies.directions import directions
+
+    return directions(observation_spec(params), params.direction_units) if params.direction_units else None
 
 
 def env_settings(params: AppoParams) -> dict[str, Any]:

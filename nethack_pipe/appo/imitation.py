@@ -92,7 +92,7 @@ def targets(examples: Examples) -> Tensor:
 def _logits(network: ActorCriticNetwork, obs: Tensor, mask: Tensor) -> Tensor:
     """Logits (B, A) in which only the actions of `mask` (B, A; bool or 0 and 1) have probability."""
     skills = network.skills(obs)
-    return network.masked_logits(network.encode(obs, skills), skills, mask.float())
+    return network.masked_logits(network.encode(obs, skills), obs, skills, mask.float())
 
 
 def _losses(logits: Tensor, wanted: Tensor) -> Tensor:

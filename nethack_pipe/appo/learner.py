@@ -184,7 +184,7 @@ class Learner(learner.Learner):
         """(B,) the KL divergence from the imitated policy to `distribution`, for each observation."""
         obs, imitated = observations["obs"], self.imitated
         skills = imitated.skills(obs)
-        logits = imitated.masked_logits(imitated.encode(obs, skills), skills, observations["action_mask"])
+        logits = imitated.masked_logits(imitated.encode(obs, skills), obs, skills, observations["action_mask"])
         return get_action_distribution(self.actor_critic.action_space, logits).kl_divergence(distribution)
 
 

@@ -10,7 +10,7 @@ with checkpoints by the clock.
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from nethack_pipe.appo.factory_env import FactoryEnv
 from nethack_pipe.appo.model import make_actor_critic, network_config_from_spaces
 from nethack_pipe.appo.progress import Progress, Row, join_episodes
 from nethack_pipe.appo.vector_env import GameError, VectorEnv
-from nethack_pipe.policies.actor_critic import NetworkConfig
+from nethack_pipe.policies.actor_critic import Directions, NetworkConfig
 
 _NEVER = 10**9
 _FAILED = re.compile(r"\b(?:GameError|FloatingPointError): (.*)")
@@ -126,6 +126,7 @@ def train(
     final_exploration_loss_coeff: float,
     scratch: Path,
     num_processes: int,
+    directions: Directions | None = None,
     warm_up: WarmUp | None = None,
     initial_weights: Path | None = None,
     imitation_kl_coeff: float = 0.0,
@@ -134,9 +135,10 @@ def train(
     """Train, or go on with what `scratch` holds of this very training.
 
     `options` are Sample Factory's, by its names; `num_workers` x `num_envs_per_worker` is the number of games alive.
-    `skills` is where the observation has its skill's one-hot; `shared_encoder` is the network's, `normalize_per_skill`
-    and `linear_decay` are the learner's, as are `initial_weights` (a safetensors file) and what holds the policy near
-    them, `imitation_kl_coeff` and `imitation_kl_steps`. The frames of `warm_up` are some of `train_for_env_steps`.
+    `skills` is where the observation has its skill's one-hot; `shared_encoder` and `directions` are the network's,
+    `normalize_per_skill` and `linear_decay` are the learner's, as are `initial_weights` (a safetensors file) and what
+    holds the policy near them, `imitation_kl_coeff` and `imitation_kl_steps`. The frames of `warm_up` are some of
+    `train_for_env_steps`.
     Raises GameError (with the game's seed) or TrainingError; ends in order on KeyboardInterrupt and SystemExit. No
     process is left behind, and the checkpoints stay.
     """
@@ -166,6 +168,7 @@ def train(
         skill_offset=skills.start,
         num_skills=skills.stop - skills.start,
         shared_encoder=shared_encoder,
+        directions=asdict(directions) if directions else None,
         normalize_per_skill=normalize_per_skill,
         linear_decay=linear_decay,
         final_exploration_loss_coeff=final_exploration_loss_coeff,

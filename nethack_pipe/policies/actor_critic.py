@@ -1,7 +1,9 @@
 """The actor-critic network, and the policy that acts with it from its exported files: torch only, no Sample Factory.
 
 The network is conditioned on the skill, which it reads off the one-hot in its observation: the skill scales and shifts
-what the encoder sees (FiLM, Perez et al. 2018), and has a policy head and a value head of its own.
+what the encoder sees (FiLM, Perez et al. 2018), and has a policy head and a value head of its own. Steps in all
+directions may be judged by one layer that goes round the compass as a convolution does: what is learned of one
+direction holds for all, and none of them is forgotten.
 
 Training (`nethack_pipe.appo.model`) wraps this very network, so what was trained and what acts are one definition.
 An exported policy is a folder with `policy.safetensors` (the network's weights) and `config.json` (`NetworkConfig`
@@ -26,6 +28,15 @@ _ACTIVATIONS = {"elu": nn.ELU, "relu": nn.ReLU, "tanh": nn.Tanh}
 
 
 @dataclass(frozen=True)
+class Directions:
+    """What a network needs to judge steps in all directions by the same weights. All in clockwise order."""
+
+    units: int  # width of the layer that does
+    actions: tuple[int, ...]  # which of the actions these steps are; one of four or eight is opposite to each
+    inputs: tuple[tuple[int, ...], ...]  # for each, the numbers of the observation that tell of it, alike in order
+
+
+@dataclass(frozen=True)
 class NetworkConfig:
     """The sizes that fix every weight's shape, by Sample Factory's names."""
 
@@ -39,6 +50,12 @@ class NetworkConfig:
     use_rnn: bool
     rnn_type: str  # gru or lstm
     rnn_size: int
+    directions: Directions | None = None  # None: a policy head's outputs for them are as any others
+
+    @property
+    def head_size(self) -> int:
+        """Outputs of a skill's policy head."""
+        return self.num_actions - (len(self.directions.actions) if self.directions else 0)
 
     @property
     def state_size(self) -> int:
@@ -62,8 +79,9 @@ class ActorCriticNetwork(nn.Module):
         if config.use_rnn:
             self.rnn = {"gru": nn.GRU, "lstm": nn.LSTM}[config.rnn_type](size, config.rnn_size)
             size = config.rnn_size
-        self.policy_heads = nn.Linear(size, config.num_skills * config.num_actions)
+        self.policy_heads = nn.Linear(size, config.num_skills * config.head_size)
         self.value_heads = nn.Linear(size, config.num_skills)
+        self.directions = _DirectionHeads(config, config.directions, size) if config.directions else None
 
     def skills(self, obs: Tensor) -> Tensor:
         """The skill of each observation (B, D): its index (B,) int64."""
@@ -99,13 +117,15 @@ class ActorCriticNetwork(nn.Module):
             outputs = outputs.squeeze(0)
         return outputs, new_state.squeeze(0)
 
-    def masked_logits(self, core_output: Tensor, skills: Tensor, mask: Tensor) -> Tensor:
-        """Logits (B, A) of the skills' own heads.
+    def masked_logits(self, core_output: Tensor, obs: Tensor, skills: Tensor, mask: Tensor) -> Tensor:
+        """Logits (B, A) of the skills' own heads, from the core's outputs for the observations `obs` (B, D).
 
         Actions that `mask` (B, A; 1 allowed, 0 forbidden) forbids have no probability in them.
         """
-        heads = self.policy_heads(core_output).view(-1, self.config.num_skills, self.config.num_actions)
-        logits = heads.gather(1, skills[:, None, None].expand(-1, 1, self.config.num_actions)).squeeze(1)
+        heads = self.policy_heads(core_output).view(-1, self.config.num_skills, self.config.head_size)
+        logits = heads.gather(1, skills[:, None, None].expand(-1, 1, self.config.head_size)).squeeze(1)
+        if self.directions is not None:
+            logits = self.directions(logits, core_output, obs, skills)
         return logits.masked_fill(mask < 0.5, MASKED_LOGIT)
 
     def values(self, core_output: Tensor, skills: Tensor) -> Tensor:
@@ -123,13 +143,13 @@ def spread(tensors: Mapping[str, Tensor], config: NetworkConfig, skill: int) -> 
     first = config.skill_offset
     for name, tensor in tensors.items():
         if name.startswith("policy_heads."):
-            heads = tensor.view(config.num_skills, config.num_actions, -1)
+            heads = tensor.view(config.num_skills, config.head_size, -1)
             heads.copy_(heads[skill].clone().expand_as(heads))
         elif name.startswith("encoders.") and not config.shared_encoder:
             _, _, rest = name.split(".", 2)
             tensor.copy_(tensors[f"encoders.{skill}.{rest}"].clone())
     for name, tensor in tensors.items():
-        if name.endswith(".skill_factors"):
+        if name.endswith(".skill_factors") or name.startswith("directions.scores."):
             tensor.copy_(tensor[skill].clone().expand_as(tensor))
         elif name.endswith(".first.weight"):
             columns = tensor[:, first : first + config.num_skills]
@@ -151,6 +171,40 @@ class _Encoder(nn.Module):
 
     def forward(self, obs: Tensor, skills: Tensor) -> Tensor:
         return self.rest(self.first(obs) * self.skill_factors[skills])
+
+
+class _DirectionHeads(nn.Module):
+    """Logits of the steps in all directions: a layer that sees what tells of a direction, of both beside it and of the
+    one behind, and the core's outputs; then a linear head for each skill. The weights are the same for all directions.
+    """
+
+    def __init__(self, config: NetworkConfig, directions: Directions, core_size: int) -> None:
+        super().__init__()
+        self._units, self._count = directions.units, len(directions.actions)
+        self.around = nn.Linear(len(directions.inputs[0]), 4 * directions.units, bias=False)
+        self.core = nn.Linear(core_size, directions.units)
+        self.slanted = nn.Parameter(torch.zeros(directions.units))  # of every second of eight
+        self.activation = _ACTIVATIONS[config.nonlinearity]()
+        self.scores = nn.Linear(directions.units, config.num_skills)
+        others = [action for action in range(config.num_actions) if action not in directions.actions]
+        places = torch.tensor([*others, *directions.actions]).argsort()
+        is_slanted = torch.arange(self._count)[:, None] % 2 * (self._count == 8)
+        for name, tensor in (
+            ("_inputs", torch.tensor(directions.inputs).flatten()),
+            ("_places", places),
+            ("_is_slanted", is_slanted.float()),
+        ):
+            self.register_buffer(name, tensor, persistent=False)
+
+    def forward(self, others: Tensor, core_output: Tensor, obs: Tensor, skills: Tensor) -> Tensor:
+        """Logits (B, A), those of the `others` (B, A - directions) among them."""
+        seen = obs.index_select(1, self._inputs).view(len(obs) * self._count, -1)
+        ahead, left, right, behind = self.around(seen).view(len(obs), self._count, -1).split(self._units, dim=2)
+        hidden = ahead + left.roll(1, 1) + right.roll(-1, 1) + behind.roll(self._count // 2, 1)
+        hidden = hidden + self.core(core_output)[:, None] + self._is_slanted * self.slanted
+        scores = self.scores(self.activation(hidden).view(-1, self._units)).view(len(obs), self._count, -1)
+        own = scores.gather(2, skills[:, None, None].expand(-1, self._count, 1)).squeeze(2)
+        return torch.cat((others, own), dim=1).index_select(1, self._places)
 
 
 class ActorCriticPolicy:
@@ -175,9 +229,7 @@ class ActorCriticPolicy:
                 f"{folder / CONFIG_FILE}: network must have the keys {', '.join(sorted(names))}, got "
                 f"{', '.join(sorted(sizes))}: an older version wrote it, train anew"
             )
-        network = ActorCriticNetwork(
-            NetworkConfig(**{**sizes, "encoder_mlp_layers": tuple(sizes["encoder_mlp_layers"])})
-        )
+        network = ActorCriticNetwork(_network_config(sizes))
         try:
             network.load_state_dict(load_file(folder / WEIGHTS_FILE))
         except RuntimeError as error:
@@ -202,7 +254,7 @@ class ActorCriticPolicy:
     def _logits(self, obs: Tensor, mask: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         skills = self.network.skills(obs)
         core_output, new_state = self.network.core(self.network.encode(obs, skills), state)
-        return self.network.masked_logits(core_output, skills, mask), new_state
+        return self.network.masked_logits(core_output, obs, skills, mask), new_state
 
     @staticmethod
     def generator(seed: int) -> torch.Generator:
@@ -220,3 +272,13 @@ class ActorCriticPolicy:
     def argmax(logits: Tensor) -> Tensor:
         """The likeliest action of each game (B,) int64."""
         return logits.argmax(dim=-1)
+
+
+def _network_config(sizes: dict[str, Any]) -> NetworkConfig:
+    """From its fields as JSON has them."""
+    directions = sizes["directions"]
+    if directions is not None:
+        inputs = tuple(tuple(numbers) for numbers in directions["inputs"])
+        directions = Directions(directions["units"], tuple(directions["actions"]), inputs)
+    layers = tuple(sizes["encoder_mlp_layers"])
+    return NetworkConfig(**{**sizes, "encoder_mlp_layers": layers, "directions": directions})
