@@ -178,6 +178,10 @@ class _DirectionHeads(nn.Module):
     one behind, and the core's outputs; then a linear head for each skill. The weights are the same for all directions.
     """
 
+    _inputs: Tensor
+    _places: Tensor
+    _is_slanted: Tensor
+
     def __init__(self, config: NetworkConfig, directions: Directions, core_size: int) -> None:
         super().__init__()
         self._units, self._count = directions.units, len(directions.actions)

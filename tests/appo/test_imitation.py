@@ -205,7 +205,7 @@ def test_imitation_learns_the_better_actions_to_the_same_bytes(examples: Example
     with torch.no_grad():
         obs = torch.from_numpy(examples.obs)
         skills = network.skills(obs)
-        logits = network.masked_logits(network.encode(obs, skills), skills, torch.from_numpy(examples.masks))
+        logits = network.masked_logits(network.encode(obs, skills), obs, skills, torch.from_numpy(examples.masks))
     everything = np.where(examples.tried, examples.returns, -np.inf)
     chosen = everything[np.arange(len(obs)), np.where(examples.tried, logits.numpy(), -np.inf).argmax(axis=1)]
     assert np.mean(chosen == everything.max(axis=1)) == pytest.approx(figures["agreement_after"])

@@ -62,6 +62,10 @@ BATCH = {"num_workers": 2, "num_envs_per_worker": 4, "rollout": 16, "recurrence"
             "appo.observation_parts: expected none where observation is reference, got paths",
         ),
         (
+            {"observation": "reference", "observation_parts": [], "direction_units": 32},
+            "appo.direction_units: expected 0 where observation is reference, got 32",
+        ),
+        (
             {"skill_shares": {"explore": 1.0, "survive": 1.0, "combat": 1.0, "resource": 1.0}},
             "appo.skill_shares: expected a number for each of enabled_skills, got none for descend",
         ),

@@ -2,7 +2,7 @@
 
 Values are JSON. Sample Factory's options by their names; also frames, segment, seed, processes, trouble,
 shared_encoder, normalize_per_skill, linear_decay, final_exploration, initial_weights, imitation_kl_coeff,
-imitation_kl_steps, and warm_up: frames in which skill 1 alone is played.
+imitation_kl_steps, and warm_up: frames in which skill 1 alone is played. From Python also directions.
 The last line it prints is the SHA-256 of the trained weights.
 """
 
@@ -41,7 +41,7 @@ def train(folder: Path, **changes: Any) -> Any:
 
     own = {"frames": 1024, "segment": 512, "seed": 7, "processes": 1, "trouble": ""}
     own |= {"shared_encoder": True, "normalize_per_skill": True, "linear_decay": True, "warm_up": 0}
-    own |= {"final_exploration": 0.001}
+    own |= {"final_exploration": 0.001, "directions": None}
     own |= {"initial_weights": None, "imitation_kl_coeff": 0.0, "imitation_kl_steps": 1}
     own |= {name: changes.pop(name) for name in list(changes) if name in own}
     return runner.train(
@@ -52,6 +52,7 @@ def train(folder: Path, **changes: Any) -> Any:
         segment_env_steps=own["segment"],
         skills=SKILLS,
         shared_encoder=own["shared_encoder"],
+        directions=own["directions"],
         normalize_per_skill=own["normalize_per_skill"],
         linear_decay=own["linear_decay"],
         final_exploration_loss_coeff=own["final_exploration"],
