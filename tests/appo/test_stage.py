@@ -114,7 +114,7 @@ BATCH = {"num_workers": 2, "num_envs_per_worker": 4, "rollout": 16, "recurrence"
             "imitated), got 1000",
         ),
         (
-            {"imitation_epochs": 5, "curriculum_env_steps": 0, "action_masks": False},
+            {"imitation_epochs": 5, "curriculum_env_steps": 0, "action_masks": False, "avoid_traps": False},
             "appo.imitation_epochs: expected 0 where action_masks is false, got 5",
         ),
         (

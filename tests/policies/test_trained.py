@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from nethack_pipe.game.actions import ACTION_SETS
 from nethack_pipe.game.game import Game
 from nethack_pipe.perception.observation import ObservationSpec
 from nethack_pipe.policies.actor_critic import ActorCriticNetwork, NetworkConfig
+from nethack_pipe.policies.directions import directions
 from nethack_pipe.policies.trained import TrainedPolicy
 from nethack_pipe.tasks.env import EnvConfig, SkillEnv
 from nethack_pipe.tasks.playthrough import Playthrough
@@ -26,15 +28,13 @@ SPEC = ObservationSpec("rich", ("paths", "recency", "crop", "map"), COMPASS)
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A policy of random weights."""
-    config = {
-        "observation_size": SPEC.size, "skill_offset": SPEC.skill.start, "num_skills": 5, "num_actions": len(COMPASS),
-        "shared_encoder": True, "encoder_mlp_layers": [16], "nonlinearity": "relu", "use_rnn": True, "rnn_type": "gru",
-        "rnn_size": 8,
-    }  # fmt: skip
+    config = NetworkConfig(
+        SPEC.size, SPEC.skill.start, 5, len(COMPASS), True, (16,), "relu", True, "gru", 8, directions(SPEC, 4)
+    )
     torch.manual_seed(0)
-    save_file(ActorCriticNetwork(NetworkConfig(**config)).state_dict(), tmp_path / "policy.safetensors")
+    save_file(ActorCriticNetwork(config).state_dict(), tmp_path / "policy.safetensors")
     observation = {"kind": "rich", "parts": list(SPEC.parts)}
-    described = {"network": config, "actions": list(COMPASS), "observation": observation}
+    described = {"network": asdict(config), "actions": list(COMPASS), "observation": observation}
     write(tmp_path, described | {"env": {"action_masks": True, "avoid_traps": False}})
     return tmp_path
 
