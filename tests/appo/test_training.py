@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,14 @@ from nethack_pipe.appo.model import MaskedActorCritic, make_actor_critic
 from nethack_pipe.appo.vector_env import GameError
 from nethack_pipe.game.actions import ACTION_SETS
 from nethack_pipe.perception.observation import ObservationSpec
-from nethack_pipe.policies.actor_critic import ActorCriticNetwork, ActorCriticPolicy, Directions, spread
+from nethack_pipe.policies.actor_critic import ActorCriticNetwork, ActorCriticPolicy, spread
 from nethack_pipe.tasks.env import EnvConfig, SkillEnv
 from tests.helpers import emulate
 from tests.helpers.toy_env import NUM_ACTIONS, OBSERVATION_SIZE, SEED_MODULUS, SKILLS, ToyEnv
 from tests.helpers.toy_training import OPTIONS, digest, digest_of_weights, train
 
 # Four of the toy's actions, which are not in order; of each the number that names it and one without meaning.
-DIRECTIONS = Directions(8, (4, 1, 12, 3), ((4, 20), (1, 21), (12, 22), (3, 23)))
+DIRECTIONS = {"units": 8, "actions": [4, 1, 12, 3], "inputs": [[4, 20], [1, 21], [12, 22], [3, 23]]}
 CORES: list[dict[str, Any]] = [
     {"use_rnn": True, "rnn_type": "gru"},
     {"use_rnn": True, "rnn_type": "lstm"},
@@ -47,7 +47,7 @@ def settings(**changes: Any) -> Any:
     shared_encoder, directions = changes.pop("shared_encoder", True), changes.pop("directions", None)
     cfg = runner._configuration(OPTIONS | changes, Path("unused"))
     cfg.update(seed=3, skill_offset=SKILLS.start, num_skills=5, shared_encoder=shared_encoder)
-    cfg.update(directions=asdict(directions) if directions else None)
+    cfg.directions = directions
     return cfg
 
 
@@ -518,7 +518,8 @@ def test_sample_factorys_own_processes_go_on_where_they_were(tmp_path: Path) -> 
 @emulate.needs_qemu
 def test_any_processor_trains_the_same_bytes(tmp_path: Path) -> None:
     def run(name: str, **how: Any) -> str:
-        return emulate.run_python(["-m", "tests.helpers.toy_training", str(tmp_path / name), "frames=256"], **how)
+        changes = ["frames=256", f"directions={json.dumps(DIRECTIONS)}"]
+        return emulate.run_python(["-m", "tests.helpers.toy_training", str(tmp_path / name), *changes], **how)
 
     native = run("native")
     assert re.fullmatch(r"[0-9a-f]{64}\n", native)

@@ -1,8 +1,8 @@
 """`python -m tests.helpers.toy_training FOLDER [NAME=VALUE ...]`: a small training on ToyEnv, as a program of its own.
 
 Values are JSON. Sample Factory's options by their names; also frames, segment, seed, processes, trouble,
-shared_encoder, normalize_per_skill, linear_decay, final_exploration, initial_weights, imitation_kl_coeff,
-imitation_kl_steps, and warm_up: frames in which skill 1 alone is played. From Python also directions.
+shared_encoder, directions (the fields of `Directions`), normalize_per_skill, linear_decay, final_exploration,
+initial_weights, imitation_kl_coeff, imitation_kl_steps, and warm_up: frames in which skill 1 alone is played.
 The last line it prints is the SHA-256 of the trained weights.
 """
 
@@ -37,6 +37,7 @@ OPTIONS: dict[str, Any] = {
 def train(folder: Path, **changes: Any) -> Any:
     """The `Trained` of a small training in `folder`."""
     from nethack_pipe.appo import runner
+    from nethack_pipe.policies.actor_critic import Directions
     from tests.helpers.toy_env import SKILLS, ToyEnv
 
     own = {"frames": 1024, "segment": 512, "seed": 7, "processes": 1, "trouble": ""}
@@ -52,7 +53,7 @@ def train(folder: Path, **changes: Any) -> Any:
         segment_env_steps=own["segment"],
         skills=SKILLS,
         shared_encoder=own["shared_encoder"],
-        directions=own["directions"],
+        directions=Directions(**own["directions"]) if own["directions"] else None,
         normalize_per_skill=own["normalize_per_skill"],
         linear_decay=own["linear_decay"],
         final_exploration_loss_coeff=own["final_exploration"],
