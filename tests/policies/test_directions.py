@@ -90,6 +90,32 @@ def test_what_counts_is_ahead_beside_and_behind() -> None:
         assert told == sorted((place + turn) % 8 for turn in (-1, 0, 1, 4))
 
 
+def test_a_direction_is_judged_by_the_rest_that_is_seen_too() -> None:
+    spec = ObservationSpec("rich", ("paths",), COMPASS)
+    of = network(spec)
+    with torch.no_grad():
+        of.directions.core.weight.normal_()
+    obs, skills = torch.zeros(2, spec.size), torch.tensor([0, 0])
+    obs[1, spec.where("hp")] = 1
+    logits = of.masked_logits(of.encode(obs, skills), obs, skills, torch.ones(2, len(COMPASS)))
+    changes = (logits[1] - logits[0])[list(of.config.directions.actions)]
+    assert (changes.abs() > 1e-3).all()
+    assert torch.allclose(changes[::2], changes[:1], atol=1e-5) and torch.allclose(
+        changes[1::2], changes[1:2], atol=1e-5
+    )
+
+
+def test_tiles_straight_ahead_are_those_up_to_the_edge_of_the_planes() -> None:
+    spec = ObservationSpec("rich", ("recency",), COMPASS)
+    of = directions(spec, 12)
+    for place, name in enumerate(CLOCKWISE):
+        dy, dx = DIRECTIONS[name]
+        for field in ("recency", "visits"):
+            start = spec.where(field).start
+            ahead = [number - start for number in of.inputs[place] if 0 <= number - start < 81]
+            assert [divmod(tile, 9) for tile in ahead] == [(4 + i * dy, 4 + i * dx) for i in (1, 2, 3, 4)]
+
+
 def test_slanted_steps_are_told_from_straight_ones_where_there_are_any() -> None:
     for actions, slanted in (("compass", CLOCKWISE[1::2]), ("reference", ())):
         spec = ObservationSpec("rich", ("paths",), ACTION_SETS[actions])
